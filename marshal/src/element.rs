@@ -1,0 +1,43 @@
+//! What stands in a column.
+
+use bytemuck::NoUninit;
+
+/// A type whose values stand in a column: every [`bytemuck::NoUninit`] type, which is to say a plain value without padding
+/// bytes whose bytes mean the same on the device.
+///
+/// All integers and floats, `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and its
+/// `Option` are elements. A struct of your own becomes one with `#[derive(bytemuck::NoUninit)]` and `#[repr(C)]`, an enum
+/// with `#[derive(bytemuck::NoUninit)]` and `#[repr(u8)]` or the like. References and host pointers are none: they would
+/// send an address of the host to the device.
+///
+/// ```
+/// #[derive(Clone, Copy, bytemuck::NoUninit)]
+/// #[repr(C)]
+/// struct GemmCoord { m: i32, n: i32, k: i32 }
+///
+/// fn is_element<T: marshal::Element>() {}
+/// is_element::<GemmCoord>();
+/// is_element::<Option<marshal::DevicePointer<f32>>>();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot stand in a device column",
+    label = "not an element",
+    note = "an element is a plain value without padding: for a struct of your own write `#[derive(Clone, Copy, bytemuck::NoUninit)] #[repr(C)]`",
+    note = "references and host pointers mean nothing on the device: use `marshal::DevicePointer<T>`"
+)]
+pub trait Element: NoUninit {
+    /// Bytes of one element, and the distance of two neighbours in a column. Zero-sized elements do not compile.
+    #[doc(hidden)]
+    const SIZE_BYTES: u64 = {
+        assert!(size_of::<Self>() != 0, "a zero-sized type cannot stand in a device column: it has no bytes to send");
+        // usize is at most 64 bits wide on every target of Rust.
+        size_of::<Self>() as u64
+    };
+}
+
+// The errors of a missing `NoUninit` would speak of bytemuck's other traits.
+#[diagnostic::do_not_recommend]
+impl<T: NoUninit> Element for T {}
+
+// The device aligns 128-bit integers to 16 bytes. Hosts with the older ABI, which aligned them to 8, are refused here.
+const _: () = assert!(align_of::<u128>() == 16 && align_of::<i128>() == 16);

@@ -1,0 +1,208 @@
+//! One opaque error; its kind carries the numbers.
+
+use core::fmt;
+
+/// What went wrong. [`kind`](Error::kind) carries the numbers, `Display` says them and what to do.
+///
+/// An operation that returns an error has changed nothing: no memory is left behind and nothing is half done.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    // Boxed: the happy path moves one word.
+    kind: Box<ErrorKind>,
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(kind: ErrorKind) -> Self {
+        Self { kind: Box::new(kind) }
+    }
+
+    /// The kind, with its numbers.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+}
+
+/// The kinds of [`Error`]. Bytes and counts are u64.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A number that is no power of two was given as an alignment.
+    NotAnAlignment {
+        /// What was given.
+        bytes: u64,
+    },
+    /// The layout passes `u64::MAX` bytes at this column.
+    Overflow {
+        /// The column that did not fit.
+        column: &'static str,
+        /// Its length in elements.
+        len: u64,
+        /// Bytes of one element.
+        element_bytes: u64,
+        /// Bytes taken by the columns before it.
+        offset: u64,
+    },
+    /// A block's address lacks the alignment that its layout needs.
+    Misaligned {
+        /// The alignment asked for, in bytes.
+        needed: u64,
+        /// The alignment that the address has, in bytes.
+        found: u64,
+    },
+    /// The arguments changed while they were uploaded: a second walk over the columns met other lengths than the first.
+    Changed {
+        /// The column at which the walks part.
+        column: &'static str,
+        /// The end, in bytes, that the layout allows.
+        expected: u64,
+        /// The end that the column would have.
+        found: u64,
+    },
+    /// The memory given for the image is shorter than the layout.
+    TooShort {
+        /// The first column that does not fit, padding included.
+        column: &'static str,
+        /// Bytes of the whole image.
+        needed: u64,
+        /// Bytes that were given.
+        available: u64,
+    },
+    /// The image is too large for this host's address space.
+    TooLarge {
+        /// Bytes of the image.
+        needed: u64,
+        /// The most that this host can address in one piece.
+        available: u64,
+    },
+    /// An upload that would allocate, on a stream that is being captured into a graph. The capture is still valid.
+    Capturing {
+        /// Bytes that the upload would have allocated.
+        needed: u64,
+    },
+    /// The per-thread default stream, which is another stream on every thread, where one stream is needed.
+    PerThreadStream {
+        /// The stream's device.
+        device: String,
+    },
+    /// A block or its staging does not fit the cache's caps, and what is there is held.
+    CacheFull {
+        /// Device bytes that were asked for.
+        needed_device: u64,
+        /// Device bytes that the cap leaves beside the held blocks.
+        available_device: u64,
+        /// Staging bytes that were asked for.
+        needed_staging: u64,
+        /// Staging bytes that the cap leaves beside those of held blocks.
+        available_staging: u64,
+    },
+    /// All staging of this shape is still read by pending copies, and the cache was told not to wait.
+    StagingExhausted {
+        /// Bytes of that staging.
+        in_flight: u64,
+    },
+    /// A pointer was asked of a slice that has no memory: its address is 0.
+    NoMemory,
+    /// A stream of another device, or context, than the one that the set lives on.
+    WrongDevice {
+        /// The device of the set.
+        expected: String,
+        /// The device of the stream that was given.
+        found: String,
+    },
+    /// A call of the driver failed.
+    Driver {
+        /// The call, by its name in the driver's reference.
+        call: &'static str,
+        /// The code that this very call returned.
+        code: i32,
+        /// The code's name.
+        name: String,
+        /// Bytes that the call asked for, where it is about memory.
+        needed: Option<u64>,
+        /// Bytes that were free on the device when an allocation failed, where the driver says.
+        available: Option<u64>,
+    },
+    /// Work on a stream of the host backend broke one of the rules that CUDA sets; the text says which.
+    Fault {
+        /// What was done, with addresses and sizes.
+        report: String,
+    },
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnAlignment { bytes } => {
+                write!(f, "{bytes} is no alignment: it must be a power of two")
+            }
+            Self::Overflow { column, len, element_bytes, offset } => write!(
+                f,
+                "column `{column}` does not fit: {len} elements of {element_bytes} bytes at offset {offset} pass the last u64"
+            ),
+            Self::Misaligned { needed, found } => {
+                write!(f, "the block's address is a multiple of {found} bytes, the layout needs {needed}")
+            }
+            Self::Changed { column, expected, found } => write!(
+                f,
+                "the arguments changed during the upload: column `{column}` ends at byte {found}, the layout has room up to {expected}"
+            ),
+            Self::TooShort { column, needed, available } => write!(
+                f,
+                "column `{column}` does not fit: the image takes {needed} bytes with its padding, {available} were given"
+            ),
+            Self::TooLarge { needed, available } => {
+                write!(f, "an image of {needed} bytes does not fit this host's address space of {available} bytes")
+            }
+            Self::Capturing { needed } => write!(
+                f,
+                "the stream is being captured into a graph, and this upload would allocate {needed} bytes: upload before the capture begins"
+            ),
+            Self::PerThreadStream { device } => write!(
+                f,
+                "the per-thread default stream of {device} is another stream on every thread: make a stream for the cache"
+            ),
+            Self::CacheFull { needed_device, available_device, needed_staging, available_staging } => write!(
+                f,
+                "the cache is full of held sets: {needed_device} device bytes and {needed_staging} staging bytes were asked for, \
+                 the caps leave {available_device} and {available_staging}: drop sets or raise the caps"
+            ),
+            Self::StagingExhausted { in_flight } => write!(
+                f,
+                "all {in_flight} staging bytes of this shape are read by pending copies: wait for the stream, or let the cache wait"
+            ),
+            Self::NoMemory => {
+                f.write_str("the slice has no memory: pass `None` where the kernel allows a null pointer")
+            }
+            Self::WrongDevice { expected, found } => {
+                write!(f, "the set lives on {expected}, the stream belongs to {found}")
+            }
+            Self::Driver { call, code, name, needed, available } => {
+                write!(f, "{call} failed with {name} ({code})")?;
+                if let Some(needed) = needed {
+                    write!(f, ", {needed} bytes were asked for")?;
+                }
+                if let Some(available) = available {
+                    write!(f, ", {available} were free")?;
+                }
+                Ok(())
+            }
+            Self::Fault { report } => f.write_str(report),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.kind, f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.kind, f)
+    }
+}
+
+impl core::error::Error for Error {}
