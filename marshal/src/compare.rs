@@ -1,0 +1,196 @@
+//! Is it what was sent before? Two more visitors, for the cached mode.
+//!
+//! [`Shape`] folds the columns' lengths into a number by which a shape is looked up: a hint, never a proof. [`Compare`] is the
+//! proof: it holds each column against a layout and each byte against the last image, and binds the pointers as it goes.
+
+use core::marker::PhantomData;
+
+use crate::element::Element;
+use crate::error::Error;
+use crate::layout::{ColumnLayout, ColumnSpec, Layout};
+use crate::pack::tile_rows;
+use crate::pointer::DeviceColumn;
+use crate::walk::{Row, RowVisitor, Visitor, bind, sealed, unbound};
+
+/// Folds lengths and element sizes.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    folded: u64,
+}
+
+impl Shape {
+    /// The number of a planned layout: the same that its arguments have.
+    pub(crate) fn of(layout: &Layout) -> u64 {
+        let mut shape = Self::default();
+        for column in layout.columns() {
+            shape.fold(column.len, column.element_bytes);
+        }
+        shape.finish()
+    }
+
+    pub(crate) fn finish(self) -> u64 {
+        self.folded
+    }
+
+    #[inline]
+    fn fold(&mut self, len: u64, element_bytes: u64) {
+        // The golden ratio in 64 bits: spreads small numbers over the word.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let word = len.wrapping_mul(SPREAD) ^ element_bytes;
+        self.folded = (self.folded.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+    }
+}
+
+impl sealed::Sealed for Shape {}
+
+impl Visitor for Shape {
+    #[inline]
+    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
+        self.fold(elements.len() as u64, T::SIZE_BYTES);
+        unbound(spec, elements.len())
+    }
+
+    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
+        R::fields(&mut ShapeRows { shape: self, rows: rows.len(), row: PhantomData })
+    }
+}
+
+struct ShapeRows<'s, R> {
+    shape: &'s mut Shape,
+    rows: usize,
+    row: PhantomData<R>,
+}
+
+impl<R> sealed::Sealed for ShapeRows<'_, R> {}
+
+impl<R> RowVisitor<R> for ShapeRows<'_, R> {
+    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        self.shape.fold(self.rows as u64, T::SIZE_BYTES);
+        unbound(spec, self.rows)
+    }
+}
+
+/// What [`Compare`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// The same columns and the same bytes.
+    Equal,
+    /// The same columns, other bytes.
+    OtherBytes,
+    /// Other columns.
+    OtherShape,
+}
+
+/// Holds the columns against a layout, and their bytes against an image of it.
+#[derive(Debug)]
+pub(crate) struct Compare<'a> {
+    base: u64,
+    columns: core::slice::Iter<'a, ColumnLayout>,
+    image: &'a [u8],
+    found: Comparison,
+}
+
+impl<'a> Compare<'a> {
+    /// `image` is what was sent last to the block at `base`; `None` where nothing was.
+    pub(crate) fn new(base: u64, layout: &'a Layout, image: Option<&'a [u8]>) -> Self {
+        let found = if image.is_some() { Comparison::Equal } else { Comparison::OtherBytes };
+        Self { base, columns: layout.columns().iter(), image: image.unwrap_or_default(), found }
+    }
+
+    pub(crate) fn finish(mut self) -> Comparison {
+        if self.columns.next().is_some() { Comparison::OtherShape } else { self.found }
+    }
+
+    /// The next column, where the layout has such a column there.
+    #[inline]
+    fn next<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Option<&'a ColumnLayout> {
+        match self.columns.next() {
+            Some(column) if column.is_for::<T>(spec, len as u64) => Some(column),
+            _ => {
+                self.found = Comparison::OtherShape;
+                None
+            }
+        }
+    }
+
+    /// The column's bytes in the image, while no difference was found.
+    #[inline]
+    fn bytes_of(&self, column: &ColumnLayout) -> Option<&'a [u8]> {
+        if self.found != Comparison::Equal {
+            return None;
+        }
+        let start = usize::try_from(column.offset).ok()?;
+        let len = usize::try_from(column.size_bytes).ok()?;
+        self.image.get(start..)?.get(..len)
+    }
+}
+
+impl sealed::Sealed for Compare<'_> {}
+
+impl Visitor for Compare<'_> {
+    #[inline]
+    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
+        let Some(column) = self.next::<T>(spec, elements.len()) else { return unbound(spec, elements.len()) };
+        if let Some(bytes) = self.bytes_of(column)
+            && bytes != bytemuck::cast_slice::<T, u8>(elements)
+        {
+            self.found = Comparison::OtherBytes;
+        }
+        bind(self.base, column.offset, elements.len())
+    }
+
+    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
+        let fields = self.columns.clone();
+        let pointers = R::fields(&mut CheckRows { compare: self, rows: rows.len(), row: PhantomData })?;
+        let tile_rows = tile_rows::<R>();
+        for (index, tile) in rows.chunks(tile_rows).enumerate() {
+            if self.found != Comparison::Equal {
+                break;
+            }
+            let first = index * tile_rows;
+            R::fields(&mut CompareTile { compare: self, fields: fields.clone(), first, tile })?;
+        }
+        Ok(pointers)
+    }
+}
+
+struct CheckRows<'c, 'a, R> {
+    compare: &'c mut Compare<'a>,
+    rows: usize,
+    row: PhantomData<R>,
+}
+
+impl<R> sealed::Sealed for CheckRows<'_, '_, R> {}
+
+impl<R> RowVisitor<R> for CheckRows<'_, '_, R> {
+    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        match self.compare.next::<T>(spec, self.rows) {
+            Some(column) => bind(self.compare.base, column.offset, self.rows),
+            None => unbound(spec, self.rows),
+        }
+    }
+}
+
+struct CompareTile<'c, 'a, R> {
+    compare: &'c mut Compare<'a>,
+    fields: core::slice::Iter<'a, ColumnLayout>,
+    first: usize,
+    tile: &'c [R],
+}
+
+impl<R> sealed::Sealed for CompareTile<'_, '_, R> {}
+
+impl<R> RowVisitor<R> for CompareTile<'_, '_, R> {
+    #[inline]
+    fn field<T: Element>(&mut self, spec: ColumnSpec, get: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        let bytes = self.fields.next().and_then(|column| self.compare.bytes_of(column));
+        if let Some(bytes) = bytes {
+            let of_tile = bytes.chunks_exact(size_of::<T>()).skip(self.first);
+            let equal = of_tile.zip(self.tile).all(|(bytes, row)| bytes == bytemuck::bytes_of(&get(row)));
+            if !equal {
+                self.compare.found = Comparison::OtherBytes;
+            }
+        }
+        unbound(spec, self.tile.len())
+    }
+}

@@ -1,0 +1,208 @@
+//! One walk over the columns, three visitors.
+//!
+//! An argument set says its columns once, in [`DeviceArgs::walk`](crate::DeviceArgs::walk). [`Measure`] learns the layout from
+//! it, [`Pack`] writes the image and makes the typed pointers in the same pass. Both place columns through one cursor.
+
+use core::marker::PhantomData;
+
+use crate::element::Element;
+use crate::error::{Error, ErrorKind};
+use crate::layout::{ColumnSpec, Cursor, Layout, LayoutBuilder};
+use crate::pack::{Packer, tile_rows};
+use crate::pointer::{DeviceColumn, DevicePointer};
+
+/// What goes over the columns of an argument set. This crate alone implements it.
+pub trait Visitor: sealed::Sealed {
+    /// The next column, whole.
+    ///
+    /// # Errors
+    /// When the column does not fit.
+    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error>;
+
+    /// The next columns, one a field of the rows.
+    ///
+    /// # Errors
+    /// When a column does not fit.
+    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error>;
+}
+
+/// A struct of plain values: one problem of the group. Slices of rows upload as columns, one a field.
+///
+/// `#[derive(DeviceArgs)]` with `#[device(row)]` implements it.
+#[diagnostic::on_unimplemented(
+    message = "a slice of `{Self}` does not upload as columns",
+    label = "not a row",
+    note = "a row is a struct of plain values with `#[derive(DeviceArgs)] #[device(row)]`"
+)]
+pub trait Row: Sized {
+    /// One [`DeviceColumn`] a field.
+    type Pointers: Copy;
+
+    /// Shows each field to `visitor`, in declared order.
+    ///
+    /// # Errors
+    /// What the visitor says.
+    fn fields<V: RowVisitor<Self>>(visitor: &mut V) -> Result<Self::Pointers, Error>;
+}
+
+/// What goes over the fields of rows. This crate alone implements it.
+pub trait RowVisitor<R>: sealed::Sealed {
+    /// The next field, read by `get`.
+    ///
+    /// # Errors
+    /// When the column does not fit.
+    fn field<T: Element>(&mut self, spec: ColumnSpec, get: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error>;
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// The first visitor: learns the layout, touches no element.
+#[derive(Debug, Default)]
+pub(crate) struct Measure {
+    plan: LayoutBuilder,
+}
+
+impl Measure {
+    /// The layout of what was walked over.
+    pub(crate) fn finish(self) -> Result<Layout, Error> {
+        self.plan.finish()
+    }
+
+    fn place<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+        self.plan.place::<T>(spec, len as u64)?;
+        unbound(spec, len)
+    }
+}
+
+impl sealed::Sealed for Measure {}
+
+impl Visitor for Measure {
+    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
+        self.place(spec, elements.len())
+    }
+
+    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
+        R::fields(&mut MeasureRows { measure: self, rows: rows.len(), row: PhantomData })
+    }
+}
+
+struct MeasureRows<'m, R> {
+    measure: &'m mut Measure,
+    rows: usize,
+    row: PhantomData<R>,
+}
+
+impl<R> sealed::Sealed for MeasureRows<'_, R> {}
+
+impl<R> RowVisitor<R> for MeasureRows<'_, R> {
+    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        self.measure.place(spec, self.rows)
+    }
+}
+
+/// The second visitor: writes the image, and binds each column to the block at `base` as it goes.
+#[derive(Debug)]
+pub(crate) struct Pack<'a> {
+    base: u64,
+    cursor: Cursor,
+    packer: Packer<'a>,
+}
+
+impl<'a> Pack<'a> {
+    /// Fills `image`, which is `layout.copy_bytes()` long and goes to the device address `base`.
+    pub(crate) fn new(base: u64, image: &'a mut [u8]) -> Self {
+        Self { base, cursor: Cursor::default(), packer: Packer::new(image) }
+    }
+
+    /// Zeroes the bytes behind the last column, which ends where the layout's does.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        self.packer.finish(self.cursor.padded_end())
+    }
+}
+
+impl sealed::Sealed for Pack<'_> {}
+
+impl Visitor for Pack<'_> {
+    #[inline]
+    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
+        let place = self.cursor.place::<T>(spec, elements.len() as u64)?;
+        self.packer.column(spec.name(), place, elements)?;
+        bind(self.base, place.offset, elements.len())
+    }
+
+    /// A transpose in one pass over the rows: tile by tile, each tile's fields one after the other.
+    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
+        let start = self.cursor;
+        let pointers = R::fields(&mut ReserveRows { pack: self, rows: rows.len(), row: PhantomData })?;
+        let tile_rows = tile_rows::<R>();
+        for (index, tile) in rows.chunks(tile_rows).enumerate() {
+            R::fields(&mut PackTile {
+                base: self.base,
+                cursor: start,
+                packer: &mut self.packer,
+                first: (index * tile_rows) as u64,
+                tile,
+                rows: rows.len(),
+            })?;
+        }
+        Ok(pointers)
+    }
+}
+
+struct ReserveRows<'p, 'a, R> {
+    pack: &'p mut Pack<'a>,
+    rows: usize,
+    row: PhantomData<R>,
+}
+
+impl<R> sealed::Sealed for ReserveRows<'_, '_, R> {}
+
+impl<R> RowVisitor<R> for ReserveRows<'_, '_, R> {
+    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        let place = self.pack.cursor.place::<T>(spec, self.rows as u64)?;
+        self.pack.packer.advance(spec.name(), place)?;
+        bind(self.pack.base, place.offset, self.rows)
+    }
+}
+
+struct PackTile<'p, 'a, R> {
+    base: u64,
+    cursor: Cursor,
+    packer: &'p mut Packer<'a>,
+    first: u64,
+    tile: &'p [R],
+    rows: usize,
+}
+
+impl<R> sealed::Sealed for PackTile<'_, '_, R> {}
+
+impl<R> RowVisitor<R> for PackTile<'_, '_, R> {
+    #[inline]
+    fn field<T: Element>(&mut self, spec: ColumnSpec, get: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        let place = self.cursor.place::<T>(spec, self.rows as u64)?;
+        self.packer.elements(spec.name(), place, self.first, self.tile, get)?;
+        bind(self.base, place.offset, self.rows)
+    }
+}
+
+/// The pointer to a column that stands at `offset` of the block at `base`.
+#[inline]
+pub(crate) fn bind<T: Element>(base: u64, offset: u64, len: usize) -> Result<DeviceColumn<T>, Error> {
+    match base.checked_add(offset).and_then(DevicePointer::from_raw) {
+        Some(pointer) => Ok(DeviceColumn::new(pointer, len as u64)),
+        None => Err(out_of_range(base, offset)),
+    }
+}
+
+#[cold]
+fn out_of_range(base: u64, offset: u64) -> Error {
+    Error::new(ErrorKind::TooLarge { needed: offset, available: u64::MAX - base })
+}
+
+/// A column of no block, for a walk whose pointers are thrown away.
+#[inline]
+pub(crate) fn unbound<T: Element>(spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+    bind(spec.alignment_of::<T>().bytes(), 0, len)
+}
