@@ -1,0 +1,142 @@
+//! What a backend is: bytes, streams and fences. It knows nothing of columns.
+
+use crate::alignment::Alignment;
+use crate::error::Error;
+
+pub mod host;
+
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
+/// A stream that arguments are uploaded on. Its type says which backend it belongs to.
+pub trait BackendStream: Clone + Send + Sync + 'static {
+    /// The backend.
+    type Backend: Backend<Stream = Self>;
+}
+
+/// The calls that an upload needs, with static dispatch. [`host::Host`] and [`cuda::Cuda`] implement it.
+///
+/// All calls but [`copy_dtoh`](Self::copy_dtoh) return without waiting for the device. After an error a call has had no effect.
+pub trait Backend: Sized + Send + Sync + 'static {
+    /// A stream of work: what is given to it runs in order.
+    type Stream: BackendStream<Backend = Self>;
+
+    /// Device memory. Dropping it frees it behind the work that its stream was given before the drop.
+    type Block: Send + Sync;
+
+    /// Host memory that copies are made from: page-locked where the device reads it directly.
+    type Region: Send;
+
+    /// A point in the work of a stream.
+    type Fence: Send + Sync;
+
+    /// The alignment that every block of this stream's device has at least.
+    fn block_alignment(stream: &Self::Stream) -> Alignment;
+
+    /// Whether the stream is being captured into a graph.
+    ///
+    /// # Errors
+    /// When the driver cannot say.
+    fn is_capturing(stream: &Self::Stream) -> Result<bool, Error>;
+
+    /// Allocates `size_bytes > 0` of device memory, ordered on `stream`.
+    ///
+    /// # Errors
+    /// When the device has no such memory.
+    fn allocate(stream: &Self::Stream, size_bytes: u64) -> Result<Self::Block, Error>;
+
+    /// The block's first device address; never 0.
+    fn address(block: &Self::Block) -> u64;
+
+    /// Copies `source` to `offset` of `block`, ordered on `stream`. The backend keeps `source` until the copy has run.
+    ///
+    /// # Errors
+    /// When the copy was not submitted.
+    fn copy_htod(stream: &Self::Stream, source: Vec<u8>, block: &Self::Block, offset: u64) -> Result<(), Error>;
+
+    /// Allocates `regions` pieces of staging of `region_bytes` each, zeroed, with one call of the driver.
+    ///
+    /// # Errors
+    /// When the host has no such memory.
+    fn allocate_staging(stream: &Self::Stream, region_bytes: usize, regions: usize)
+    -> Result<Vec<Self::Region>, Error>;
+
+    /// Lends the region's bytes, to be read. Pending copies may read them meanwhile.
+    fn read_region<R>(region: &Self::Region, read: impl FnOnce(&[u8]) -> R) -> R;
+
+    /// Lends the region's bytes, to be written. No pending copy reads them, as [`copy_staged`](Self::copy_staged) demands.
+    fn write_region<R>(region: &mut Self::Region, write: impl FnOnce(&mut [u8]) -> R) -> R;
+
+    /// Copies the first `len` bytes of `region` to `offset` of `block`, ordered on `stream`.
+    ///
+    /// # Safety
+    /// `region` is neither written nor dropped before a fence recorded on `stream` after this call has passed, or it is given
+    /// to [`retire`](Self::retire).
+    ///
+    /// # Errors
+    /// When the copy was not submitted; then nothing reads the region.
+    unsafe fn copy_staged(
+        stream: &Self::Stream,
+        region: &Self::Region,
+        len: usize,
+        block: &Self::Block,
+        offset: u64,
+    ) -> Result<(), Error>;
+
+    /// Frees `regions` behind the work that `stream` has been given so far.
+    fn retire(stream: &Self::Stream, regions: Vec<Self::Region>);
+
+    /// Copies `len` bytes from `offset` of `block` to the host, ordered on `stream`, and waits for them.
+    ///
+    /// # Errors
+    /// When the copy, or work before it on the stream, failed.
+    fn copy_dtoh(stream: &Self::Stream, block: &Self::Block, offset: u64, len: u64) -> Result<Vec<u8>, Error>;
+
+    /// The point behind all work that `stream` has been given so far.
+    ///
+    /// # Errors
+    /// When the driver has no event, or does not record it.
+    fn record(stream: &Self::Stream) -> Result<Self::Fence, Error>;
+
+    /// Records `fence` anew, behind all work that `stream` has been given so far.
+    ///
+    /// # Errors
+    /// When the driver does not record it; then the fence stands where it stood.
+    fn record_again(stream: &Self::Stream, fence: &mut Self::Fence) -> Result<(), Error>;
+
+    /// Whether the work before the fence is done. Asks the driver, and does not wait.
+    ///
+    /// # Errors
+    /// When that work failed.
+    fn is_done(fence: &Self::Fence) -> Result<bool, Error>;
+
+    /// Waits, on the host, for the work before the fence.
+    ///
+    /// # Errors
+    /// When that work failed.
+    fn wait_on_host(fence: &Self::Fence) -> Result<(), Error>;
+
+    /// Lets the work that `stream` is given from now on wait for `fence`. The host does not wait.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    fn wait(stream: &Self::Stream, fence: &Self::Fence) -> Result<(), Error>;
+
+    /// Waits, on the host, for all work that `stream` has been given so far.
+    ///
+    /// # Errors
+    /// When that work failed.
+    fn synchronize(stream: &Self::Stream) -> Result<(), Error>;
+
+    /// Whether the handle names another stream on every thread.
+    fn is_per_thread(stream: &Self::Stream) -> bool;
+
+    /// Whether both handles name one stream.
+    fn is_same_stream(a: &Self::Stream, b: &Self::Stream) -> bool;
+
+    /// The stream's device, in words, for errors; equal for streams that can share memory.
+    fn device_name(stream: &Self::Stream) -> String;
+
+    /// Whether memory of one stream's device can be used on the other.
+    fn is_same_device(a: &Self::Stream, b: &Self::Stream) -> bool;
+}

@@ -1,0 +1,133 @@
+//! Capture of a stream's work into a graph, and its replay.
+
+use std::sync::Arc;
+
+use super::fault::{Call, Code};
+use super::journal::Op;
+use super::queue::Task;
+use super::state::{DeviceHandle, submit};
+use super::stream::HostStream;
+use crate::error::Error;
+
+/// Work that was given to a capturing stream, in order. It has not been done.
+pub(super) struct Capture {
+    nodes: Vec<Node>,
+    /// No call has been made that a capture forbids.
+    pub(super) is_valid: bool,
+}
+
+struct Node {
+    task: Task,
+    op: Op,
+}
+
+impl Capture {
+    pub(super) fn new() -> Self {
+        Self { nodes: Vec::new(), is_valid: true }
+    }
+
+    pub(super) fn push(&mut self, task: Task, op: Op) {
+        self.nodes.push(Node { task, op });
+    }
+}
+
+/// A captured graph, as [`HostStream::end_capture`] returns it. Each launch does all of its work again; a copy reads its source
+/// anew.
+///
+/// The graph keeps no block and no staging alive: what a replay finds freed it reports.
+///
+/// ```
+/// use marshal::host::HostDevice;
+///
+/// let device = HostDevice::new();
+/// let stream = device.stream();
+/// let block = stream.alloc::<u8>(4)?;
+/// let staging = device.alloc_staging(4)?;
+///
+/// stream.begin_capture()?;
+/// stream.copy_staging(&staging, 0..4, block.pointer())?;
+/// let graph = stream.end_capture()?;
+/// for round in 0..3 {
+///     staging.write(0, &[round; 4]);
+///     graph.launch(&stream)?;
+///     assert_eq!(block.to_vec()?, [round; 4]);
+/// }
+/// # Ok::<(), marshal::Error>(())
+/// ```
+pub struct HostGraph {
+    device: Arc<DeviceHandle>,
+    nodes: Vec<Node>,
+}
+
+impl HostGraph {
+    /// What each launch does, as the journal will tell it; the streams are those of the capture.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Op> {
+        self.nodes.iter().map(|node| node.op.clone()).collect()
+    }
+
+    /// Does the graph's work behind the work that `stream` was given. Returns at once.
+    ///
+    /// # Errors
+    /// When the call fails by plan, `stream` is capturing, or belongs to another device.
+    pub fn launch(&self, stream: &HostStream) -> Result<(), Error> {
+        stream.expect_device(&self.device)?;
+        // Sources are looked at before the device is locked: whoever writes staging may call the device meanwhile.
+        let work: Vec<_> = self.nodes.iter().map(|node| (node.task.again(), node.op.on_stream(stream.id()))).collect();
+        let mut state = stream.lock();
+        state.admit(Call::Launch, Some(stream.id()))?;
+        if state.queue(stream.id()).capture.is_some() {
+            return Err(Call::Launch.error(Code::CaptureUnsupported));
+        }
+        for (task, op) in work {
+            submit(stream.shared(), &mut state, stream.id(), task)?;
+            state.journal.enter(op);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for HostGraph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostGraph").field("nodes", &self.nodes()).finish_non_exhaustive()
+    }
+}
+
+impl HostStream {
+    /// Begins to capture: copies, fills and kernels given to the stream from now on are not done but become a graph.
+    ///
+    /// Until [`end_capture`](Self::end_capture) these calls fail, and make the capture invalid, as CUDA has it: allocation and
+    /// release on this stream, a copy back or a wait on it or for the device, an event query, allocation and release of
+    /// staging, and events that cross the boundary of the capture. Other streams go on.
+    ///
+    /// # Errors
+    /// When the stream is capturing already.
+    pub fn begin_capture(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        let queue = state.queue(self.id());
+        if queue.capture.is_some() {
+            return Err(Code::IllegalState.of("cuStreamBeginCapture"));
+        }
+        queue.capture = Some(Capture::new());
+        Ok(())
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// When the stream is not capturing, or a call has made the capture invalid. The stream does not capture any more then.
+    pub fn end_capture(&self) -> Result<HostGraph, Error> {
+        let taken = self.lock().queue(self.id()).capture.take();
+        let capture = taken.ok_or_else(|| Code::IllegalState.of("cuStreamEndCapture"))?;
+        if !capture.is_valid {
+            return Err(Code::CaptureInvalidated.of("cuStreamEndCapture"));
+        }
+        Ok(HostGraph { device: self.device_handle().clone(), nodes: capture.nodes })
+    }
+
+    /// Whether the stream is capturing, be it that the capture is invalid.
+    #[must_use]
+    pub fn is_capturing(&self) -> bool {
+        self.lock().queue(self.id()).capture.is_some()
+    }
+}
