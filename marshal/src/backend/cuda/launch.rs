@@ -1,0 +1,15 @@
+//! Pointers and columns as arguments of cudarc's kernel launches: `launch.arg(&dev.ptr_a)` passes `T*`.
+
+use cudarc::driver::DeviceRepr;
+
+use crate::pointer::{DeviceColumn, DevicePointer};
+
+// SAFETY: a kernel's parameter `T*` is 8 bytes, a device address, and so is this: repr(transparent) over a u64 (its size and
+// alignment are asserted beside it). Every bit pattern of an address is a valid `T*`; whether it may be read is the launch's
+// obligation.
+unsafe impl<T> DeviceRepr for DevicePointer<T> {}
+
+// SAFETY: repr(C) `{ DevicePointer<T>, u64 }`, without padding (size and offset are asserted beside it). The launch reads as
+// many bytes as the kernel declares for the parameter: the first 8 for `T*`, which are the pointer, or all 16 for
+// `struct { T* pointer; uint64_t len; }`.
+unsafe impl<T> DeviceRepr for DeviceColumn<T> {}

@@ -1,0 +1,167 @@
+//! The CUDA backend: uploads on streams of [`cudarc`], whose libraries are loaded at run time.
+//!
+//! An upload on an `&Arc<CudaStream>` is three calls of the driver, all ordered on that stream: a stream-ordered allocation,
+//! one asynchronous copy, and, when the set is dropped, a stream-ordered free. Nothing waits on the host. Where the device has
+//! no memory pools, allocation and free are the plain ones and the free waits for the stream.
+//!
+//! # What holds
+//! - **The context.** Every call makes the stream's context current on the calling thread, and leaves it so, as cudarc does.
+//! - **Errors.** An error is what the very call returned. An error that cudarc has parked in the context (from a `Drop` that
+//!   could not return it) is neither reported as ours nor cleared: it stays for whoever asks with `check_err`.
+//! - **The source of a copy.** Of a copy from pageable memory CUDA says only that it ["might be synchronous with respect to
+//!   host"](https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html). So the bytes are kept until an event behind
+//!   the copy has been reached: at most 64 MiB of them in a process, and the newest; past that an upload waits for the oldest.
+//! - **Capture.** On a stream that is being captured an upload is refused, and the capture stays valid. A set that is dropped
+//!   while its stream is captured is freed by a later upload, once the capture is over.
+//!
+//! # Which streams
+//! All: created, borrowed ([`wrap_borrowed_stream`](cudarc::driver::CudaContext::wrap_borrowed_stream)), the legacy default
+//! stream, and the per-thread default stream. The last is another stream on each thread, under one handle. A set that was
+//! uploaded on it may go to another thread; what is done with the set there (drop, `read_back`) and every
+//! [`on`](crate::Uploaded::on) from or to a per-thread stream goes through the legacy default stream, which
+//! [waits for every blocking stream of the context, and they for it](https://docs.nvidia.com/cuda/cuda-driver-api/stream-sync-behavior.html).
+//! That is right on every thread, and orders more than is needed: threads that share sets are better off with created streams.
+//!
+//! # Pointers to memory of cudarc
+//! [`pointer_to`] and [`pointer_to_mut`] make a [`DevicePointer`](crate::DevicePointer) of a `CudaSlice` or a view of one. A
+//! pointer or a column goes to a kernel as `T*` with [`arg`](cudarc::driver::PushKernelArg::arg).
+
+mod block;
+mod driver;
+mod event;
+mod launch;
+mod retired;
+mod slice;
+mod source;
+mod staging;
+mod stream;
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, result};
+
+use crate::alignment::Alignment;
+use crate::backend::{Backend, BackendStream};
+use crate::error::Error;
+
+pub use self::block::Block;
+pub use self::driver::is_available;
+pub use self::event::Fence;
+pub use self::slice::{pointer_to, pointer_to_mut};
+pub use self::staging::Region;
+
+/// The CUDA backend; its streams are cudarc's `Arc<CudaStream>`.
+#[derive(Debug)]
+pub enum Cuda {}
+
+impl BackendStream for Arc<CudaStream> {
+    type Backend = Cuda;
+}
+
+impl Backend for Cuda {
+    type Stream = Arc<CudaStream>;
+    type Block = Block;
+    type Region = Region;
+    type Fence = Fence;
+
+    fn block_alignment(_: &Arc<CudaStream>) -> Alignment {
+        Alignment::ALLOCATION
+    }
+
+    fn is_capturing(stream: &Arc<CudaStream>) -> Result<bool, Error> {
+        driver::bind(stream.context())
+            .and_then(|()| stream::is_capturing(stream::own_handle(stream)))
+            .map_err(driver::failed("cuStreamIsCapturing"))
+    }
+
+    fn allocate(stream: &Arc<CudaStream>, size_bytes: u64) -> Result<Block, Error> {
+        Block::allocate(stream, size_bytes)
+    }
+
+    fn address(block: &Block) -> u64 {
+        block.address()
+    }
+
+    fn copy_htod(stream: &Arc<CudaStream>, source: Vec<u8>, block: &Block, offset: u64) -> Result<(), Error> {
+        source::copy(stream, source, block, offset)
+    }
+
+    fn allocate_staging(stream: &Arc<CudaStream>, region_bytes: usize, regions: usize) -> Result<Vec<Region>, Error> {
+        Region::allocate(stream, region_bytes, regions)
+    }
+
+    #[inline]
+    fn read_region<R>(region: &Region, read: impl FnOnce(&[u8]) -> R) -> R {
+        read(region.bytes())
+    }
+
+    #[inline]
+    fn write_region<R>(region: &mut Region, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        write(region.bytes_mut())
+    }
+
+    #[inline]
+    unsafe fn copy_staged(
+        stream: &Arc<CudaStream>,
+        region: &Region,
+        len: usize,
+        block: &Block,
+        offset: u64,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller promises what `copy` asks.
+        unsafe { region.copy(stream, len, block, offset) }
+    }
+
+    fn retire(stream: &Arc<CudaStream>, regions: Vec<Region>) {
+        source::retire_regions(stream, regions);
+    }
+
+    fn copy_dtoh(stream: &Arc<CudaStream>, block: &Block, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
+        block.read(stream, offset, len)
+    }
+
+    fn record(stream: &Arc<CudaStream>) -> Result<Fence, Error> {
+        Fence::record(stream)
+    }
+
+    fn record_again(stream: &Arc<CudaStream>, fence: &mut Fence) -> Result<(), Error> {
+        fence.record_again(stream)
+    }
+
+    fn is_done(fence: &Fence) -> Result<bool, Error> {
+        fence.is_done()
+    }
+
+    fn wait_on_host(fence: &Fence) -> Result<(), Error> {
+        fence.wait_on_host()
+    }
+
+    fn wait(stream: &Arc<CudaStream>, fence: &Fence) -> Result<(), Error> {
+        fence.wait_on(stream)
+    }
+
+    fn synchronize(stream: &Arc<CudaStream>) -> Result<(), Error> {
+        driver::bind(stream.context())
+            .and_then(|()| driver::synchronize(stream::own_handle(stream)))
+            .map_err(driver::failed("cuStreamSynchronize"))
+    }
+
+    fn is_per_thread(stream: &Arc<CudaStream>) -> bool {
+        stream::is_per_thread(stream)
+    }
+
+    fn is_same_stream(a: &Arc<CudaStream>, b: &Arc<CudaStream>) -> bool {
+        stream::is_same(a, b)
+    }
+
+    fn device_name(stream: &Arc<CudaStream>) -> String {
+        let context = stream.context();
+        // Not `CudaContext::name`: it would clear an error that is parked in the context.
+        let name = result::device::get_name(context.cu_device()).unwrap_or_else(|_| "name unknown".to_owned());
+        format!("CUDA device {} ({name})", context.ordinal())
+    }
+
+    fn is_same_device(a: &Arc<CudaStream>, b: &Arc<CudaStream>) -> bool {
+        a.context() == b.context()
+    }
+}

@@ -1,0 +1,91 @@
+//! From memory of cudarc to typed pointers.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys};
+
+use super::{Cuda, driver};
+use crate::backend::Backend;
+use crate::error::{Error, ErrorKind};
+use crate::pointer::DevicePointer;
+
+/// The pointer to the first element of a `CudaSlice` or a view of one, for kernels on `stream` that read it.
+///
+/// `stream` waits for the writes that are pending on the slice, as it does when cudarc is given the slice as a launch's
+/// argument; the host does not. A pointer keeps nothing alive: the slice must live until the kernels that use the pointer have
+/// been launched, and where it is freed or written on another stream, that stream must wait for them
+/// ([`CudaStream::join`]).
+///
+/// ```no_run
+/// use cudarc::driver::CudaContext;
+/// use marshal::{DeviceArgs, DevicePointer};
+///
+/// #[derive(DeviceArgs)]
+/// struct Sums {
+///     input: Vec<DevicePointer<f32>>,
+///     output: Vec<DevicePointer<f32>>,
+///     len: Vec<u32>,
+/// }
+///
+/// let stream = CudaContext::new(0)?.default_stream();
+/// let input = stream.clone_htod(&[1.0_f32, 2.0, 3.0])?;
+/// let mut output = stream.alloc_zeros::<f32>(1)?;
+/// let args = Sums {
+///     input: vec![marshal::cuda::pointer_to(&input, &stream)?],
+///     output: vec![marshal::cuda::pointer_to_mut(&mut output, &stream)?],
+///     len: vec![3],
+/// };
+/// let dev = args.upload(&stream)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When the slice belongs to another context than the stream, has no memory (address 0), or the stream cannot wait for it.
+pub fn pointer_to<T, S: DevicePtr<T>>(slice: &S, stream: &Arc<CudaStream>) -> Result<DevicePointer<T>, Error> {
+    same_context(slice, stream)?;
+    ordered(stream, || slice.device_ptr(stream))
+}
+
+/// The pointer to the first element of a `CudaSlice` or a mutable view of one, for kernels on `stream` that write it.
+///
+/// As [`pointer_to`], but `stream` waits for pending reads too, and other streams that read the slice afterwards must wait for
+/// the kernels that write it.
+///
+/// # Errors
+/// As for [`pointer_to`].
+pub fn pointer_to_mut<T, S: DevicePtrMut<T>>(
+    slice: &mut S,
+    stream: &Arc<CudaStream>,
+) -> Result<DevicePointer<T>, Error> {
+    same_context(slice, stream)?;
+    ordered(stream, || slice.device_ptr_mut(stream))
+}
+
+fn same_context<T>(slice: &impl DeviceSlice<T>, stream: &Arc<CudaStream>) -> Result<(), Error> {
+    if slice.stream().context() == stream.context() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::WrongDevice {
+        expected: Cuda::device_name(slice.stream()),
+        found: Cuda::device_name(stream),
+    }))
+}
+
+/// The pointer that `order` returns, with the error of the waits that it has parked in the context.
+///
+/// While an error is parked, cudarc's calls return it in place of being made: an older one is taken out first, so that the waits
+/// happen and are not blamed for it, and is parked again afterwards.
+fn ordered<'a, T>(
+    stream: &CudaStream,
+    order: impl FnOnce() -> (sys::CUdeviceptr, SyncOnDrop<'a>),
+) -> Result<DevicePointer<T>, Error> {
+    let context = stream.context();
+    let parked = context.check_err();
+    let (address, recorded) = order();
+    // Records the use on the slice's event.
+    drop(recorded);
+    let waited = context.check_err();
+    context.record_err(parked);
+    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
+    DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))
+}

@@ -1,0 +1,103 @@
+//! Page-locked host memory in regions, for copies that read it when they run.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+use cudarc::driver::{CudaContext, CudaStream, result, sys};
+
+use super::block::Block;
+use super::driver;
+use crate::error::{Error, ErrorKind};
+
+/// A part of page-locked memory that one copy is made from.
+pub struct Region {
+    slab: Arc<Slab>,
+    start: usize,
+    len: usize,
+}
+
+/// One page-locked allocation. When its context is gone, so is the memory.
+struct Slab {
+    memory: NonNull<u8>,
+    context: Weak<CudaContext>,
+}
+
+// SAFETY: the memory belongs to the slab alone and to no thread; it is reached only through regions, which do not overlap.
+unsafe impl Send for Slab {}
+// SAFETY: as above; `&Slab` gives nothing but the address.
+unsafe impl Sync for Slab {}
+
+impl Region {
+    /// `regions` of `region_bytes` each, zeroed, with one allocation.
+    pub(super) fn allocate(stream: &CudaStream, region_bytes: usize, regions: usize) -> Result<Vec<Self>, Error> {
+        let size_bytes = region_bytes.checked_mul(regions).filter(|&bytes| bytes != 0);
+        let size_bytes = size_bytes
+            .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: u64::MAX, available: usize::MAX as u64 }))?;
+        let context = stream.context();
+        driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _relaxed = driver::Relaxed::enter();
+        // Portable: page-locked for every context, should a block of another be copied from it.
+        // SAFETY: the context is bound; what is allocated is initialised below and freed once, by the slab.
+        let allocated = unsafe { result::malloc_host(size_bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
+        let memory =
+            allocated.map_err(|error| driver::failed_allocation("cuMemHostAlloc", error, size_bytes as u64))?;
+        let memory = NonNull::new(memory.cast::<u8>())
+            .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: size_bytes as u64, available: 0 }))?;
+        // SAFETY: the memory is `size_bytes` long and nobody else has it yet.
+        unsafe { memory.write_bytes(0, size_bytes) };
+        let slab = Arc::new(Slab { memory, context: Arc::downgrade(context) });
+        let region = |index| Self { slab: Arc::clone(&slab), start: index * region_bytes, len: region_bytes };
+        Ok((0..regions).map(region).collect())
+    }
+
+    /// Bytes of the region.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: `start` lies inside the slab, whose memory is one allocation.
+        let first = unsafe { self.slab.memory.add(self.start) };
+        // SAFETY: the range lies inside the slab, was initialised by `allocate`, belongs to this region alone, and is not
+        // written while the region is borrowed. The context, and with it the memory, lives: the ring that owns the region
+        // holds its stream.
+        unsafe { core::slice::from_raw_parts(first.as_ptr(), self.len) }
+    }
+
+    #[inline]
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `start` lies inside the slab, whose memory is one allocation.
+        let first = unsafe { self.slab.memory.add(self.start) };
+        // SAFETY: as in `bytes`; the region is borrowed for this borrow alone, and no pending copy reads it, as
+        // `Backend::copy_staged` demands.
+        unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), self.len) }
+    }
+
+    /// Copies the first `len` bytes to `offset` of `block`, in the order of `stream`.
+    ///
+    /// # Safety
+    /// The region is neither written nor freed before the copy has run.
+    #[inline]
+    pub(super) unsafe fn copy(&self, stream: &CudaStream, len: usize, block: &Block, offset: u64) -> Result<(), Error> {
+        let handle = block.handle_of(stream);
+        driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        // SAFETY: the target range lies inside the block, which is borrowed, and whose free comes behind this work; the source
+        // stays as it is until the copy has run, as the caller promises.
+        let copied = unsafe { result::memcpy_htod_async(block.address() + offset, &self.bytes()[..len], handle) };
+        copied.map_err(driver::failed("cuMemcpyHtoDAsync_v2"))
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        let Some(context) = self.context.upgrade() else { return };
+        let _relaxed = driver::Relaxed::enter();
+        let freed = driver::bind(&context).and_then(|()| {
+            // SAFETY: the memory came from `malloc_host` and is freed once, here; no copy reads it any more: regions are dropped
+            // only after their last copy has run.
+            unsafe { result::free_host(self.memory.as_ptr().cast()) }
+        });
+        context.record_err(freed);
+    }
+}

@@ -1,0 +1,145 @@
+//! The one device allocation that a set of columns lives in.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::alignment::Alignment;
+use crate::backend::Backend;
+use crate::error::{Error, ErrorKind};
+use crate::layout::Layout;
+
+/// Device memory for one layout, with a base that satisfies the layout's alignment.
+///
+/// A layout of 0 bytes has no memory; its base is an aligned address that is not null and not to be read.
+pub(crate) struct Block<B: Backend> {
+    memory: Option<B::Block>,
+    // Bytes of the memory.
+    allocated: u64,
+    base: u64,
+    // From the memory's first address to the base.
+    shift: u64,
+    layout: Layout,
+    stream: B::Stream,
+    // Other streams that work on the block, and that its own stream does not wait for yet.
+    lent: AtomicU64,
+}
+
+impl<B: Backend> Block<B> {
+    /// Allocates the block for `layout`, ordered on `stream`, with room for `capacity` bytes at least.
+    ///
+    /// Where the layout asks for more alignment than the device's allocator gives, the block is larger by the difference
+    /// and its base is shifted: a column is aligned by construction.
+    pub(crate) fn allocate(stream: &B::Stream, layout: Layout, capacity: u64) -> Result<Self, Error> {
+        let alignment = layout.base_alignment();
+        let capacity = capacity.max(layout.size_bytes());
+        let stream = stream.clone();
+        let lent = AtomicU64::new(0);
+        if capacity == 0 {
+            let base = alignment.bytes();
+            return Ok(Self { memory: None, allocated: 0, base, shift: 0, layout, stream, lent });
+        }
+        let slack = alignment.bytes().saturating_sub(B::block_alignment(&stream).bytes());
+        let allocated = capacity
+            .checked_add(slack)
+            .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: capacity, available: u64::MAX - slack }))?;
+        let memory = B::allocate(&stream, allocated)?;
+        let (base, shift) = aligned_base(B::address(&memory), alignment, allocated - layout.size_bytes())?;
+        Ok(Self { memory: Some(memory), allocated, base, shift, layout, stream, lent })
+    }
+
+    /// Uses the memory for another layout, where it fits.
+    pub(crate) fn refit(&mut self, layout: &Layout) -> bool {
+        let Some(memory) = &self.memory else { return false };
+        let Some(slack) = self.allocated.checked_sub(layout.size_bytes()) else { return false };
+        let Ok((base, shift)) = aligned_base(B::address(memory), layout.base_alignment(), slack) else { return false };
+        (self.base, self.shift, self.layout) = (base, shift, layout.clone());
+        true
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn stream(&self) -> &B::Stream {
+        &self.stream
+    }
+
+    /// Bytes taken on the device.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Another stream begins to work on the block.
+    pub(crate) fn lend(&self) {
+        self.lent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The block's own stream now waits for what another stream did.
+    pub(crate) fn give_back(&self) {
+        // Release: whoever sees the count go down sees the wait that was submitted before.
+        self.lent.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether another stream works on the block unordered.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Acquire) != 0
+    }
+
+    /// Sends the image of all columns; nothing where there are no bytes.
+    pub(crate) fn write(&self, image: Vec<u8>) -> Result<(), Error> {
+        match &self.memory {
+            Some(memory) => B::copy_htod(&self.stream, image, memory, self.shift),
+            None => Ok(()),
+        }
+    }
+
+    /// The memory, and where in it the image goes.
+    pub(crate) fn target(&self) -> Option<(&B::Block, u64)> {
+        self.memory.as_ref().map(|memory| (memory, self.shift))
+    }
+
+    /// Reads the image back, and waits for it.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, Error> {
+        match &self.memory {
+            Some(memory) => B::copy_dtoh(&self.stream, memory, self.shift, self.layout.copy_bytes()),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+impl<B: Backend> Drop for Block<B> {
+    fn drop(&mut self) {
+        if self.is_lent() {
+            // Nothing orders the free behind the other stream's work: rather keep the memory than free it under a kernel.
+            core::mem::forget(self.memory.take());
+        }
+    }
+}
+
+/// The first multiple of `alignment` at or after `address`, and its distance, which may not pass `slack`.
+fn aligned_base(address: u64, alignment: Alignment, slack: u64) -> Result<(u64, u64), Error> {
+    let shift = alignment.padding_for(address);
+    match address.checked_add(shift) {
+        Some(base) if shift <= slack => Ok((base, shift)),
+        _ => Err(alignment.check(address).err().unwrap_or_else(|| {
+            Error::new(ErrorKind::TooLarge { needed: alignment.bytes(), available: u64::MAX - address })
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_is_shifted_within_the_slack_and_refused_beyond_it() {
+        let alignment = Alignment::TENSOR_MAP;
+        assert_eq!(aligned_base(0x1000, alignment, 0), Ok((0x1000, 0)));
+        assert_eq!(aligned_base(0x1010, alignment, 112), Ok((0x1080, 112)));
+        let error = aligned_base(0x1010, alignment, 0).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Misaligned { needed: 128, found: 16 });
+    }
+}

@@ -1,0 +1,235 @@
+//! From arguments to typed device pointers: where an upload goes, and what it returns.
+
+use core::fmt;
+use core::ops::Deref;
+use std::sync::Arc;
+
+use crate::args::{DeviceArgs, pack};
+use crate::backend::{Backend, BackendStream};
+use crate::block::Block;
+use crate::cache::{ArgCache, Session};
+use crate::compare::{Compare, Comparison, Shape};
+use crate::error::{Error, ErrorKind};
+use crate::layout::Layout;
+use crate::pointer::DevicePointer;
+
+/// Where an upload goes: a stream (`&Arc<CudaStream>` of cudarc, [`&HostStream`](crate::host::HostStream)), for a one-shot
+/// upload. This crate alone implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no target of an upload",
+    note = "an upload goes to a stream: `&Arc<CudaStream>` of cudarc or `&HostStream`"
+)]
+pub trait UploadTarget: sealed::Sealed {
+    /// The backend that the target belongs to.
+    type Backend: Backend;
+
+    #[doc(hidden)]
+    fn upload_args<A: DeviceArgs + ?Sized>(&self, args: &A) -> Result<Uploaded<A::Pointers, Self::Backend>, Error>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<S: super::BackendStream> Sealed for S {}
+    impl<B: super::Backend> Sealed for super::ArgCache<B> {}
+}
+
+impl<B: Backend> UploadTarget for ArgCache<B> {
+    type Backend = B;
+
+    #[inline]
+    fn upload_args<A: DeviceArgs + ?Sized>(&self, args: &A) -> Result<Uploaded<A::Pointers, B>, Error> {
+        let mut shape = Shape::default();
+        args.walk(&mut shape)?;
+        let key = shape.finish();
+        let mut session = self.begin();
+        if session.is_capturing()? {
+            return upload_captured(&mut session, args);
+        }
+        let mut free = None;
+        let mut slots = session.slots(key);
+        for index in 0..slots.len() {
+            let slot = slots.slot(index);
+            let (pointers, comparison) = slot.read(|block, image| {
+                let mut compare = Compare::new(block.base(), block.layout(), image);
+                Ok((args.walk(&mut compare)?, compare.finish()))
+            })?;
+            match comparison {
+                Comparison::Equal => return Ok(Uploaded { pointers, block: slots.share(index) }),
+                Comparison::OtherBytes if free.is_none() && !slot.is_held() => free = Some(index),
+                Comparison::OtherBytes | Comparison::OtherShape => {}
+            }
+        }
+        let pack = |base, image: &mut [u8]| pack(args, base, image);
+        let (pointers, block) = match free {
+            Some(index) => session.rewrite(key, index, pack)?,
+            None => {
+                let layout = args.layout()?;
+                if layout.size_bytes() == 0 {
+                    return upload_captured(&mut session, args);
+                }
+                session.write_new(key, &layout, pack)?
+            }
+        };
+        Ok(Uploaded { pointers, block })
+    }
+}
+
+/// What may be uploaded on a stream that is being captured: a set without bytes, which needs no call.
+fn upload_captured<A: DeviceArgs + ?Sized, B: Backend>(
+    session: &mut Session<'_, B>,
+    args: &A,
+) -> Result<Uploaded<A::Pointers, B>, Error> {
+    let layout = args.layout()?;
+    if layout.size_bytes() != 0 {
+        return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
+    }
+    let block = session.without_bytes(layout)?;
+    let pointers = pack(args, block.base(), &mut [])?;
+    Ok(Uploaded { pointers, block })
+}
+
+impl<S: BackendStream> UploadTarget for S {
+    type Backend = S::Backend;
+
+    fn upload_args<A: DeviceArgs + ?Sized>(&self, args: &A) -> Result<Uploaded<A::Pointers, S::Backend>, Error> {
+        let layout = args.layout()?;
+        let image_bytes = usize::try_from(layout.copy_bytes()).map_err(|_| {
+            Error::new(ErrorKind::TooLarge { needed: layout.copy_bytes(), available: usize::MAX as u64 })
+        })?;
+        if image_bytes != 0 && S::Backend::is_capturing(self)? {
+            return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
+        }
+        let block = Block::allocate(self, layout, 0)?;
+        let mut image = vec![0; image_bytes];
+        let pointers = pack(args, block.base(), &mut image)?;
+        block.write(image)?;
+        Ok(Uploaded { pointers, block: Arc::new(block) })
+    }
+}
+
+/// A set: the typed pointers into its block, and what keeps the block.
+///
+/// Dereferences to the generated pointer struct. The pointers are plain addresses and may be copied out, but are valid only
+/// while the set lives: dropping it frees the block behind all work that its stream was given before the drop. Work on
+/// another stream goes through [`on`](Self::on).
+///
+/// ```
+/// use marshal::{DeviceArgs, host::HostDevice};
+///
+/// #[derive(DeviceArgs)]
+/// struct Sizes { m: Vec<i32>, n: Vec<i32> }
+///
+/// let stream = HostDevice::new().stream();
+/// let dev = Sizes { m: vec![1, 2], n: vec![3, 4] }.upload(&stream)?;
+/// assert_eq!(dev.layout().column("n").unwrap().offset, 16);
+/// assert_eq!(dev.read_back()?[16..24], [3, 0, 0, 0, 4, 0, 0, 0]);
+/// # Ok::<(), marshal::Error>(())
+/// ```
+#[must_use = "the block is freed when the set is dropped"]
+pub struct Uploaded<P, B: Backend> {
+    pointers: P,
+    block: Arc<Block<B>>,
+}
+
+impl<P, B: Backend> Uploaded<P, B> {
+    /// The block's base: column addresses are this plus the layout's offsets. A set of 0 bytes has an aligned base that is
+    /// not null and not to be read.
+    #[must_use]
+    pub fn base(&self) -> DevicePointer<u8> {
+        DevicePointer::from_raw(self.block.base()).expect("a block's base is not null: bind has refused it")
+    }
+
+    /// Where each column stands in the block.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.block.layout().clone()
+    }
+
+    /// The set for use on another stream of the same device. `other` waits for the work that the set's stream has been given
+    /// so far, the upload among it. When the returned value is dropped, the set's stream waits for the work that `other` has
+    /// been given by then; so the block is not freed before that work is done. Nothing waits on the host.
+    ///
+    /// # Errors
+    /// When `other` belongs to another device, or the driver has no event.
+    pub fn on<'a>(&'a self, other: &B::Stream) -> Result<OnStream<'a, P, B>, Error> {
+        let home = self.block.stream();
+        if !B::is_same_device(home, other) {
+            return Err(Error::new(ErrorKind::WrongDevice {
+                expected: B::device_name(home),
+                found: B::device_name(other),
+            }));
+        }
+        let stream = if B::is_same_stream(home, other) {
+            None
+        } else {
+            let uploaded = B::record(home)?;
+            B::wait(other, &uploaded)?;
+            self.block.lend();
+            Some(other.clone())
+        };
+        Ok(OnStream { set: self, stream })
+    }
+
+    /// Copies the whole image back to the host, padding included: `layout().copy_bytes()` bytes. Ordered on the set's stream,
+    /// and waits for it.
+    ///
+    /// # Errors
+    /// When the copy, or work before it on the stream, failed.
+    pub fn read_back(&self) -> Result<Vec<u8>, Error> {
+        self.block.read()
+    }
+}
+
+impl<P, B: Backend> Deref for Uploaded<P, B> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.pointers
+    }
+}
+
+impl<P: fmt::Debug, B: Backend> fmt::Debug for Uploaded<P, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uploaded")
+            .field("pointers", &self.pointers)
+            .field("layout", self.block.layout())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A set lent to another stream by [`Uploaded::on`]. Dereferences to the pointers.
+///
+/// Drop it after the work that uses the pointers has been given to the stream.
+#[must_use = "the set's stream waits for the other stream's work when this is dropped"]
+pub struct OnStream<'a, P, B: Backend> {
+    set: &'a Uploaded<P, B>,
+    // None on the set's own stream, which orders everything by itself.
+    stream: Option<B::Stream>,
+}
+
+impl<P, B: Backend> Deref for OnStream<'_, P, B> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.set.pointers
+    }
+}
+
+impl<P: fmt::Debug, B: Backend> fmt::Debug for OnStream<'_, P, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnStream").field("pointers", &self.set.pointers).finish_non_exhaustive()
+    }
+}
+
+impl<P, B: Backend> Drop for OnStream<'_, P, B> {
+    fn drop(&mut self) {
+        let Some(other) = &self.stream else { return };
+        let home = self.set.block.stream();
+        let ordered = B::record(other).and_then(|done| B::wait(home, &done));
+        // Without an event to order the streams by, wait for the work here. Where even that fails the block stays lent: it is
+        // neither written nor freed any more.
+        if ordered.or_else(|_| B::synchronize(other)).is_ok() {
+            self.set.block.give_back();
+        }
+    }
+}
