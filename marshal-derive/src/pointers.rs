@@ -1,0 +1,120 @@
+//! The generated struct of device pointers, and what every such struct can do.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+use syn::{Attribute, Generics};
+
+use crate::column::Column;
+use crate::model::Model;
+
+/// The struct and its impls, which ask nothing of the elements.
+pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Generics) -> TokenStream {
+    let (library, pointers, lints) = (model.library(), model.pointers(), model.lints());
+    let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
+    let definition = definition(model, columns, generics);
+    let (clone, debug) = (clone(model, columns), debug(model, columns));
+    quote! {
+        #definition
+
+        #lints
+        #[automatically_derived]
+        impl #impl_generics #library::__private::Clone for #pointers #ty_generics #where_clause {
+            #[inline]
+            #clone
+        }
+
+        #lints
+        #[automatically_derived]
+        impl #impl_generics #library::__private::Copy for #pointers #ty_generics #where_clause {}
+
+        #lints
+        #[automatically_derived]
+        impl #impl_generics #library::__private::Debug for #pointers #ty_generics #where_clause {
+            #debug
+        }
+    }
+}
+
+fn definition(model: &Model<'_>, columns: &[Column<'_>], generics: &Generics) -> TokenStream {
+    let (visibility, pointers, lints) = (&model.syntax.vis, model.pointers(), model.lints());
+    let (_, _, where_clause) = generics.split_for_impl();
+    let doc = format!(" The device pointers of [`{}`]: one a column, in declared order.", model.syntax.ident.unraw());
+    let fields = columns.iter().map(|column| {
+        let field = column.field;
+        let (visibility, docs, ty) = (&field.syntax.vis, docs(column), column.pointers());
+        let name = column.name().map(|name| quote!(#name:));
+        quote!(#docs #visibility #name #ty)
+    });
+    let body = if model.is_unit() {
+        quote!(#where_clause;)
+    } else if model.is_tuple() {
+        quote!((#(#fields),*) #where_clause;)
+    } else {
+        quote!(#where_clause { #(#fields),* })
+    };
+    quote! {
+        #lints
+        #[doc = #doc]
+        #[repr(C)]
+        #visibility struct #pointers #generics #body
+    }
+}
+
+/// The field's own documentation; a line of ours where there is none.
+fn docs(column: &Column<'_>) -> TokenStream {
+    let is_doc = |attribute: &&Attribute| attribute.path().is_ident("doc");
+    let mut docs = column.field.syntax.attrs.iter().filter(is_doc).peekable();
+    if docs.peek().is_some() {
+        return quote!(#(#docs)*);
+    }
+    let doc = format!(" The column `{}`.", column.field.name());
+    quote!(#[doc = #doc])
+}
+
+/// The pointer struct of what `value` makes of each column.
+pub(crate) fn build(
+    model: &Model<'_>,
+    columns: &[Column<'_>],
+    value: impl Fn(&Column<'_>) -> TokenStream,
+) -> TokenStream {
+    let pointers = model.pointers();
+    let labels = columns.iter().map(Column::label);
+    let values = columns.iter().map(value);
+    quote!(#pointers { #(#labels: #values),* })
+}
+
+/// Field by field, and not `*self`: where a field's type is an error, the body then is that same error.
+fn clone(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
+    let this = Ident::new("self", model.syntax.ident.span());
+    let copy = build(model, columns, |column| column.access(&this));
+    quote!(fn clone(&#this) -> Self { #copy })
+}
+
+/// As `#[derive(Debug)]` prints, without a bound on the elements.
+fn debug(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
+    let library = model.library();
+    let title = model.pointers().unraw().to_string();
+    let this = Ident::new("self", model.syntax.ident.span());
+    let formatter = format_ident!("__formatter", span = Span::mixed_site());
+    let debug = format_ident!("__debug", span = Span::mixed_site());
+    let (open, builder) = if model.is_tuple() {
+        (quote!(debug_tuple), quote!(DebugTuple))
+    } else {
+        (quote!(debug_struct), quote!(DebugStruct))
+    };
+    // Methods are called by their paths: a trait that is in scope may have one of the same name for every type.
+    let builder = quote!(#library::__private::#builder);
+    let fields = columns.iter().map(|column| {
+        let value = column.access(&this);
+        let name = (!model.is_tuple()).then(|| column.field.name()).into_iter();
+        quote!(#builder::field(&mut #debug, #(#name,)* &#value);)
+    });
+    quote! {
+        fn fmt(&#this, #formatter: &mut #library::__private::Formatter<'_>) -> #library::__private::FmtResult {
+            let mut #debug = #library::__private::Formatter::#open(#formatter, #title);
+            #(#fields)*
+            #builder::finish(&mut #debug)
+        }
+    }
+}
