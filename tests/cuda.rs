@@ -1,0 +1,81 @@
+//! The cases on a GPU, and what only a GPU can show. Without one every test is reported as not run.
+
+mod cases;
+mod gpu;
+
+use std::sync::Arc;
+
+use cases::{Rig, Snapshot};
+use cudarc::driver::{CudaContext, CudaStream};
+use gpu::device::{self, Gpu};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use marshal::DevicePointer;
+
+type OpenStream = fn(&Gpu) -> Arc<CudaStream>;
+
+/// Runs the cases on streams of one kind.
+struct CudaRig {
+    gpu: Gpu,
+    open: OpenStream,
+}
+
+impl Rig for CudaRig {
+    type Stream = Arc<CudaStream>;
+
+    fn stream(&self) -> Arc<CudaStream> {
+        (self.open)(&self.gpu)
+    }
+
+    fn poison(&self, stream: &Arc<CudaStream>, bytes: usize) {
+        device::poison(stream, bytes);
+    }
+
+    fn snapshot(&self, stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: usize) -> Snapshot {
+        device::snapshot(stream, pointer, len)
+    }
+
+    fn block(&self, stream: &Arc<CudaStream>) -> Box<dyn Send> {
+        Box::new(self.gpu.gate(stream))
+    }
+}
+
+/// A test on so many GPUs; ignored, with a line that says so, where they are not.
+fn on_gpus(name: String, needed: i32, available: i32, test: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || -> Result<Completion, Failed> {
+        if available < needed {
+            return Ok(Completion::ignored_with(format!("not run: {needed} CUDA devices needed, {available} here")));
+        }
+        test();
+        Ok(Completion::Completed)
+    })
+}
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // One after the other: some look at the device's free memory, and each has the device's context begin and end.
+    arguments.test_threads = arguments.test_threads.or(Some(1));
+    let devices = if marshal::cuda::is_available() { CudaContext::device_count().unwrap_or(0) } else { 0 };
+    if devices == 0 {
+        println!("not run: no CUDA device");
+    }
+
+    let kinds: [(&str, OpenStream); 3] = [
+        ("created", |gpu| gpu.context.new_stream().unwrap()),
+        ("default", |gpu| gpu.context.default_stream()),
+        ("per_thread", |gpu| gpu.context.per_thread_stream()),
+    ];
+    let mut trials = Vec::new();
+    for (kind, open) in kinds {
+        // A cache needs one stream, and the per-thread default stream is many: `streams` shows that it is refused.
+        let cached = if kind == "per_thread" { Vec::new() } else { cases::cache::all::<CudaRig>() };
+        for (name, case) in cases::all::<CudaRig>().into_iter().chain(cached) {
+            trials.push(on_gpus(format!("cuda::{kind}::{name}"), 1, devices, move || {
+                case(&CudaRig { gpu: Gpu::new(), open });
+            }));
+        }
+    }
+    for (name, needed, test) in gpu::all() {
+        trials.push(on_gpus(format!("cuda::{name}"), needed, devices, move || test(&Gpu::new())));
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}

@@ -1,0 +1,129 @@
+//! The floors of ARCHITECTURE.md hold: a file imports only from lower floors, and `unsafe` stands only where it may.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every module of the library, by floor. A file imports from lower floors, and on its own floor from what stands before it.
+/// A new file goes into this table and into ARCHITECTURE.md.
+const FLOORS: [&[&str]; 5] = [
+    &["error", "alignment", "element"],
+    &["layout", "pack"],
+    &["pointer", "walk", "compare", "column", "__private", "backend"],
+    &["block", "policy", "staging", "cache", "backend/host", "backend/cuda"],
+    &["upload", "args"],
+];
+
+/// Modules that name each other, since a user's call goes from one to the other and back.
+const TOGETHER: [&str; 2] = ["upload", "args"];
+
+/// Files that hold `unsafe`: the backends with their contract, the pointer's markers, and the one call that submits a copy from
+/// staging.
+const UNSAFE: [&str; 5] = ["pointer", "staging", "backend", "backend/host", "backend/cuda"];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// `backend/host/stream.rs` is of the module `backend/host`; everything else is its own module.
+fn module_of(path: &Path) -> String {
+    let relative = path.strip_prefix(source()).unwrap().with_extension("");
+    let name = relative.to_str().unwrap().replace('\\', "/");
+    ["backend/host", "backend/cuda"].into_iter().find(|folder| name.starts_with(folder)).map_or(name, str::to_owned)
+}
+
+/// The floor, and the place on it.
+fn place(module: &str) -> (usize, usize) {
+    let place = FLOORS
+        .iter()
+        .enumerate()
+        .find_map(|(floor, modules)| modules.iter().position(|&name| name == module).map(|position| (floor, position)));
+    place.unwrap_or_else(|| {
+        panic!("`{module}` has no floor: put it into the table of this test and into ARCHITECTURE.md")
+    })
+}
+
+/// Code without line comments, and without what only tests see.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("#[cfg(test)]").next().unwrap();
+    text.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+/// The modules that `crate::a::b` paths name.
+fn imports(code: &str) -> Vec<String> {
+    code.split("crate::")
+        .skip(1)
+        .filter_map(|rest| {
+            let path: String = rest.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':')).collect();
+            let mut segments = path.split("::");
+            let first = segments.next()?;
+            let module = match (first, segments.next()) {
+                ("backend", Some(second @ ("host" | "cuda"))) => format!("backend/{second}"),
+                ("host" | "cuda", _) => format!("backend/{first}"),
+                _ => first.to_owned(),
+            };
+            // Macros and re-exports at the root are not modules.
+            module.chars().all(|c| c.is_lowercase() || matches!(c, '_' | '/')).then_some(module)
+        })
+        .collect()
+}
+
+#[test]
+fn a_file_imports_only_from_lower_floors() {
+    let mut checked = 0;
+    for path in files(&source()) {
+        let module = module_of(&path);
+        if module == "lib" {
+            continue;
+        }
+        for import in imports(&code(&path)) {
+            checked += 1;
+            let together = TOGETHER.contains(&&*import) && TOGETHER.contains(&&*module);
+            assert!(
+                place(&import) <= place(&module) || together,
+                "{} (floor {}) imports `{import}` (floor {})",
+                path.display(),
+                place(&module).0,
+                place(&import).0
+            );
+        }
+    }
+    assert!(checked > 30, "only {checked} imports were found: the test reads the wrong place");
+}
+
+#[test]
+fn unsafe_stands_only_where_it_may() {
+    let mut found = Vec::new();
+    for path in files(&source()) {
+        if code(&path).split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe") {
+            found.push(module_of(&path));
+        }
+    }
+    assert!(found.iter().any(|module| module == "pointer"), "the test reads the wrong place");
+    for module in found {
+        assert!(UNSAFE.contains(&&*module), "`{module}` holds unsafe code: it belongs into a backend");
+    }
+}
+
+#[test]
+fn the_backend_contract_knows_nothing_of_columns() {
+    for import in imports(&code(&source().join("backend.rs"))) {
+        assert!(
+            ["alignment", "error", "backend/host", "backend/cuda"].contains(&&*import),
+            "backend.rs imports `{import}`"
+        );
+    }
+}

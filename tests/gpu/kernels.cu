@@ -1,0 +1,88 @@
+// Kernels of the GPU tests, compiled by NVRTC where they run.
+
+// Keeps its stream busy until the flag is set. The time limit is for host calls that wait for the stream while they hold up
+// the thread that would set the flag.
+extern "C" __global__ void gate(const volatile unsigned* flag, unsigned long long limit_ns) {
+    unsigned long long start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (*flag == 0 && now - start < limit_ns);
+}
+
+// Adds (i + 1) * words[i] for all i to *sum: a swapped, lost or stale word changes it.
+extern "C" __global__ void checksum(const unsigned* words, unsigned long long len, unsigned long long* sum) {
+    unsigned long long mine = 0;
+    for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < len; i += gridDim.x * blockDim.x) {
+        mine += (i + 1) * words[i];
+    }
+    atomicAdd(sum, mine);
+}
+
+// One 128-bit load an element.
+extern "C" __global__ void load_pairs(const ulonglong2* pairs, unsigned len, unsigned long long* out) {
+    for (unsigned i = threadIdx.x; i < len; i += blockDim.x) {
+        ulonglong2 pair = pairs[i];
+        out[2 * i] = pair.x;
+        out[2 * i + 1] = pair.y;
+    }
+}
+
+struct Particle {
+    float3 position, velocity, force;
+    float4 color;
+    const float* trail;
+    int kind;
+    const float* next;
+    const float* previous;
+    int flags;
+};
+
+// The device compiler's own layout of Particle, and what stands in the last of `len` elements.
+extern "C" __global__ void describe_particles(const Particle* particles, unsigned len, unsigned long long* offsets, double* values) {
+    const Particle* last = particles + len - 1;
+    const char* base = reinterpret_cast<const char*>(last);
+    const void* members[] = {&last->position, &last->velocity, &last->force,    &last->color, &last->trail,
+                             &last->kind,     &last->next,     &last->previous, &last->flags};
+    for (int i = 0; i < 9; ++i) {
+        offsets[i] = reinterpret_cast<const char*>(members[i]) - base;
+    }
+    offsets[9] = sizeof(Particle);
+    offsets[10] = alignof(Particle);
+    values[0] = last->position.z;
+    values[1] = last->force.x;
+    values[2] = last->color.w;
+    values[3] = reinterpret_cast<unsigned long long>(last->trail);
+    values[4] = last->kind;
+    values[5] = reinterpret_cast<unsigned long long>(last->previous);
+    values[6] = last->flags;
+}
+
+struct Tagged {
+    unsigned char tag;
+    unsigned long long value;
+};
+
+extern "C" __global__ void read_tagged(const Tagged* tagged, unsigned len, unsigned long long* out) {
+    for (unsigned i = 0; i < len; ++i) {
+        out[2 * i] = tagged[i].tag;
+        out[2 * i + 1] = tagged[i].value;
+    }
+}
+
+template <class T>
+struct Column {
+    T* pointer;
+    unsigned long long len;
+};
+
+// Sums each row. The rows come as `T*`, their lengths as a column by value; a row of no elements may be null.
+extern "C" __global__ void sum_rows(const int* const* rows, Column<const unsigned> lens, long long* sums) {
+    for (unsigned long long row = 0; row < lens.len; ++row) {
+        long long sum = 0;
+        for (unsigned i = 0; i < lens.pointer[row]; ++i) {
+            sum += rows[row][i];
+        }
+        sums[row] = sum;
+    }
+}

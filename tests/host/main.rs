@@ -1,0 +1,37 @@
+//! What a user relies on, on the host backend: the cases that a GPU runs too, and what only this backend can show.
+
+#[path = "../cases/mod.rs"]
+mod cases;
+
+mod cached;
+mod heap;
+mod one_shot;
+mod rig;
+
+use libtest_mimic::{Arguments, Trial};
+use marshal::host::HostDevice;
+use rig::HostRig;
+
+/// A case on a device of its own.
+fn on_a_device(group: &str, (name, case): cases::Case<HostRig>) -> Trial {
+    Trial::test(format!("{group}::{name}"), move || {
+        case(&HostRig { device: HostDevice::new() });
+        Ok(())
+    })
+}
+
+fn on_the_host(group: &str, (name, test): (&str, fn())) -> Trial {
+    Trial::test(format!("{group}::{name}"), move || {
+        test();
+        Ok(())
+    })
+}
+
+fn main() {
+    let mut trials: Vec<Trial> = Vec::new();
+    trials.extend(cases::all().into_iter().map(|case| on_a_device("one_shot", case)));
+    trials.extend(cases::cache::all().into_iter().map(|case| on_a_device("cached", case)));
+    trials.extend(one_shot::ALL.iter().map(|&test| on_the_host("one_shot", test)));
+    trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
