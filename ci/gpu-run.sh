@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Runs what ci/gpu-bundle.sh built, on a machine with an NVIDIA GPU: the tests, the example with each of its consumers, and
+# compute-sanitizer over both. Needs the driver, NVRTC and cuBLAS; neither Rust nor a network. Under eight minutes.
+# usage: ci/gpu-run.sh [RESULTS] [BUNDLE]
+#   RESULTS   where the output of every step goes                  [docs/results of the repository, or results of the bundle]
+#   BUNDLE    the folder that was built   [the script's own folder if it is a bundle, else gpu-bundle of the repository]
+#   CUDA_HOME a CUDA toolkit to prefer over those found
+# Ends with one summary; exits non-zero when a step failed, or when there is no GPU. A step that could not run (no
+# compute-sanitizer, say) is reported as not run.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -f "$here/manifest.txt" ]; then
+    bundle=${2:-$here}
+    results=${1:-$here/results}
+else
+    bundle=${2:-$here/../gpu-bundle}
+    results=${1:-$here/../docs/results}
+fi
+[ -f "$bundle/manifest.txt" ] || {
+    echo "$bundle is no bundle: build one with ci/gpu-bundle.sh" >&2
+    exit 1
+}
+mkdir -p "$results"
+bundle=$(cd "$bundle" && pwd)
+results=$(cd "$results" && pwd)
+
+# Toolkits and Python's NVIDIA packages, wherever the loader does not look by itself.
+libraries=()
+for dir in "${CUDA_HOME:+$CUDA_HOME/lib64}" /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /usr/local/cuda*/targets/*/lib; do
+    if [ -n "$dir" ] && [ -d "$dir" ]; then libraries+=("$dir"); fi
+done
+if command -v python3 >/dev/null; then
+    while read -r dir; do libraries+=("$dir"); done < <(python3 - <<'PYTHON'
+import glob, site, sys
+roots = dict.fromkeys([*site.getsitepackages(), site.getusersitepackages(), *sys.path])
+for root in filter(None, roots):
+    for folder in sorted(glob.glob(root + "/nvidia/*/lib")):
+        print(folder)
+PYTHON
+    )
+fi
+LD_LIBRARY_PATH=$(IFS=:; echo "${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${libraries[*]:-}")
+export LD_LIBRARY_PATH RUST_BACKTRACE=1
+
+sanitizer=
+for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/compute-sanitizer}" "$(command -v compute-sanitizer || true)" \
+    /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda-*/bin/compute-sanitizer; do
+    if [ -z "$sanitizer" ] && [ -x "$candidate" ]; then sanitizer=$candidate; fi
+done
+
+# Every step has a limit, and all together this one, in seconds.
+deadline=460
+summary=()
+failures=0
+
+# step NAME SECONDS COMMAND..: runs it, keeps its output, notes how it went.
+step() {
+    local name=$1 limit=$2 status=0 start=$SECONDS
+    shift 2
+    if [ "$limit" -gt $((deadline - SECONDS)) ]; then limit=$((deadline - SECONDS)); fi
+    if [ "$limit" -lt 1 ]; then
+        printf '\n== %s: no time left\n' "$name"
+        summary+=("$(printf '%-22s FAILED: no time left' "$name")")
+        failures=$((failures + 1))
+        return
+    fi
+    printf '\n== %s: %s\n' "$name" "$*"
+    timeout --kill-after=5 "$limit" "$@" >"$results/$name.txt" 2>&1 || status=$?
+    # Results are kept: no folders of the machine in them.
+    sed -i "s|$bundle/||g; s|$results/||g" "$results/$name.txt"
+    tail -n 25 "$results/$name.txt"
+    local verdict=ok
+    case $status in
+    0) ;;
+    124 | 137) verdict="FAILED: over $limit s" ;;
+    *) verdict="FAILED: exit $status" ;;
+    esac
+    if [ "$status" -ne 0 ]; then failures=$((failures + 1)); fi
+    local said
+    said=$(grep -hE '^test result:|ERROR SUMMARY' "$results/$name.txt" | tail -n 1 || true)
+    summary+=("$(printf '%-22s %-22s %4d s  %s' "$name" "$verdict" $((SECONDS - start)) "$said")")
+}
+
+not_run() {
+    printf '\n== %s: not run, %s\n' "$1" "$2"
+    summary+=("$(printf '%-22s %s' "$1" "not run: $2")")
+}
+
+machine() {
+    if command -v nvidia-smi >/dev/null; then
+        nvidia-smi --query-gpu=index,name,driver_version,memory.total,compute_cap --format=csv || true
+    else
+        echo "no nvidia-smi"
+    fi
+    echo "date: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+    grep -vE '^[0-9a-f]{64} ' "$bundle/manifest.txt"
+    if [ -n "$sanitizer" ]; then "$sanitizer" --version | tail -n 1; fi
+}
+machine | tee "$results/machine.txt"
+
+cd "$bundle"
+for test in tests/*; do
+    name=$(basename "$test")
+    if [ "$name" != cuda ]; then step "host-$name" 30 "$test"; fi
+done
+step cuda 150 tests/cuda
+# Without a device the tests report themselves as not run, which is no pass here.
+if grep -q '^test result: ok\. 0 passed' "$results/cuda.txt"; then
+    summary[-1]=$(printf '%-22s FAILED: no test ran on a GPU' cuda)
+    failures=$((failures + 1))
+fi
+
+if [ -x grouped_gemm ]; then
+    step example 90 ./grouped_gemm --backend cuda --require-all
+else
+    not_run example "not in the bundle"
+fi
+
+# Of the tests those that upload, in short: what works on gigabytes or keeps a stream busy takes minutes under the tools.
+uploads=(cuda::created:: --skip every_order --skip dropped --skip eight_threads --skip through_on)
+for tool in memcheck initcheck; do
+    if [ -z "$sanitizer" ]; then
+        not_run "$tool" "no compute-sanitizer"
+        continue
+    fi
+    checked=("$sanitizer" --tool "$tool" --error-exitcode 9)
+    step "$tool-uploads" 60 "${checked[@]}" tests/cuda "${uploads[@]}"
+    step "$tool-kernels" 40 "${checked[@]}" tests/cuda cuda::kernels::
+    if [ -x grouped_gemm ]; then
+        step "$tool-example" 50 "${checked[@]}" ./grouped_gemm --backend cuda --consumers nvrtc --small
+    fi
+done
+
+{
+    echo
+    echo "==== summary"
+    cat "$results/machine.txt"
+    printf '%s\n' "${summary[@]}"
+    if [ "$failures" -eq 0 ]; then echo "all steps that ran are right, in $SECONDS s"; else echo "$failures FAILED, in $SECONDS s"; fi
+} | tee "$results/summary.txt"
+[ "$failures" -eq 0 ]
