@@ -1,0 +1,362 @@
+//! An upload beside what a careful hand would write, all in one run, in turns: medians and ratios, never one number alone.
+//!
+//! The arguments are a CUTLASS grouped GEMM's nine columns: 12-byte sizes, four pointer arrays, four leading dimensions.
+//!
+//! - F: one `cuMemcpyHtoDAsync` of the same bytes from page-locked memory that nobody writes: the floor of one copy.
+//! - L: nine memcpys with the right padding into one of two page-locked buffers in turn, and that copy. No lock, check, fence or
+//!   comparison: wrong as soon as the host runs ahead, but what a careful hand cannot beat.
+//! - memcpy, memcmp: of the same bytes on the host.
+//!
+//! Without a GPU the host part runs alone, and says so. `cargo bench --bench upload`
+
+use std::error::Error;
+use std::hint::black_box;
+use std::time::Instant;
+
+use bytemuck::{Pod, Zeroable};
+use marshal::{DeviceArgs, DevicePointer};
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+struct GemmCoord {
+    m: i32,
+    n: i32,
+    k: i32,
+}
+
+#[derive(Clone, DeviceArgs)]
+struct GroupedGemm {
+    problem_sizes: Vec<GemmCoord>,
+    ptr_a: Vec<DevicePointer<u16>>,
+    ptr_b: Vec<DevicePointer<u16>>,
+    ptr_c: Vec<Option<DevicePointer<f32>>>,
+    ptr_d: Vec<DevicePointer<f32>>,
+    lda: Vec<i64>,
+    ldb: Vec<i64>,
+    ldc: Vec<i64>,
+    ldd: Vec<i64>,
+}
+
+#[derive(Clone, Copy, DeviceArgs)]
+#[device(row)]
+struct Gemm {
+    problem_size: GemmCoord,
+    ptr_a: DevicePointer<u16>,
+    ptr_b: DevicePointer<u16>,
+    ptr_c: Option<DevicePointer<f32>>,
+    ptr_d: DevicePointer<f32>,
+    lda: i64,
+    ldb: i64,
+    ldc: i64,
+    ldd: i64,
+}
+
+impl GroupedGemm {
+    fn new(groups: usize) -> Self {
+        let rows = rows(groups);
+        Self {
+            problem_sizes: rows.iter().map(|r| r.problem_size).collect(),
+            ptr_a: rows.iter().map(|r| r.ptr_a).collect(),
+            ptr_b: rows.iter().map(|r| r.ptr_b).collect(),
+            ptr_c: rows.iter().map(|r| r.ptr_c).collect(),
+            ptr_d: rows.iter().map(|r| r.ptr_d).collect(),
+            lda: rows.iter().map(|r| r.lda).collect(),
+            ldb: rows.iter().map(|r| r.ldb).collect(),
+            ldc: rows.iter().map(|r| r.ldc).collect(),
+            ldd: rows.iter().map(|r| r.ldd).collect(),
+        }
+    }
+
+    fn columns(&self) -> [&[u8]; 9] {
+        [
+            bytemuck::cast_slice(&self.problem_sizes),
+            bytemuck::cast_slice(&self.ptr_a),
+            bytemuck::cast_slice(&self.ptr_b),
+            bytemuck::cast_slice(&self.ptr_c),
+            bytemuck::cast_slice(&self.ptr_d),
+            bytemuck::cast_slice(&self.lda),
+            bytemuck::cast_slice(&self.ldb),
+            bytemuck::cast_slice(&self.ldc),
+            bytemuck::cast_slice(&self.ldd),
+        ]
+    }
+
+    /// What a careful hand writes.
+    #[inline]
+    fn pack_by_hand(&self, image: &mut [u8]) {
+        let mut end = 0_usize;
+        for column in self.columns() {
+            let offset = end.next_multiple_of(16);
+            image[end..offset].fill(0);
+            end = offset + column.len();
+            image[offset..end].copy_from_slice(column);
+        }
+        image[end..].fill(0);
+    }
+}
+
+fn rows(groups: usize) -> Vec<Gemm> {
+    let pointer = |i: usize| 0x7000_0000_0000 + (i as u64) * 4096;
+    let row = |i| Gemm {
+        problem_size: GemmCoord { m: i32::try_from(i % 512).unwrap_or(0), n: 4096, k: 14336 },
+        ptr_a: DevicePointer::from_raw(pointer(i)).expect("not null"),
+        ptr_b: DevicePointer::from_raw(pointer(i + 1)).expect("not null"),
+        ptr_c: DevicePointer::from_raw(pointer(i + 2)),
+        ptr_d: DevicePointer::from_raw(pointer(i + 3)).expect("not null"),
+        lda: 14336,
+        ldb: 14336,
+        ldc: 4096,
+        ldd: 4096,
+    };
+    (0..groups).map(row).collect()
+}
+
+/// One way of doing the job: called with a number that is new each time.
+type Way<'a> = (&'static str, Box<dyn FnMut(u64) + 'a>);
+
+/// Microseconds a call: the median of `rounds`, in which all ways take turns, and the range of the middle half.
+fn measure(
+    ways: &mut [Way<'_>],
+    rounds: usize,
+    calls: u64,
+    mut settle: impl FnMut(),
+) -> Vec<(&'static str, f64, f64, f64)> {
+    let mut times = vec![Vec::with_capacity(rounds); ways.len()];
+    let mut number = 0;
+    for round in 0..=rounds {
+        for ((_, way), times) in ways.iter_mut().zip(&mut times) {
+            settle();
+            let start = Instant::now();
+            for _ in 0..calls {
+                number += 1;
+                way(number);
+            }
+            // The first round warms up.
+            if round != 0 {
+                times.push(start.elapsed().as_secs_f64() * 1e6 / calls as f64);
+            }
+        }
+    }
+    let summary = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        (times[times.len() / 2], times[times.len() / 4], times[times.len() * 3 / 4])
+    };
+    ways.iter()
+        .zip(&mut times)
+        .map(|((name, _), times)| {
+            let (median, low, high) = summary(times);
+            (*name, median, low, high)
+        })
+        .collect()
+}
+
+fn print(title: &str, results: &[(&'static str, f64, f64, f64)], over: &str) {
+    let base = results.iter().find(|r| r.0 == over).map_or(f64::NAN, |r| r.1);
+    println!("{title}");
+    for (name, median, low, high) in results {
+        println!("    {name:44} {median:9.3} us  ({low:.3} to {high:.3})  {:6.3} x {over}", median / base);
+    }
+}
+
+mod host {
+    use marshal::ArgCache;
+    use marshal::host::HostDevice;
+
+    use super::{DeviceArgs, DevicePointer, GroupedGemm, Way, black_box, measure, print, rows};
+
+    /// Packing alone, through the library's own walk: an upload of the host backend less its copy would measure the emulation.
+    pub(super) fn run() {
+        let base = DevicePointer::from_raw(1 << 20).expect("not null");
+        for groups in [13, 128, 1024, 13_800, 210_000] {
+            let args = GroupedGemm::new(groups);
+            let rows = rows(groups);
+            let bytes = usize::try_from(args.layout().expect("it fits").copy_bytes()).expect("it fits");
+            let source = vec![1_u8; bytes];
+            let stream = HostDevice::new().stream();
+            let cache = ArgCache::new(&stream).expect("any stream of the host");
+            drop(args.upload(&cache).expect("uploaded"));
+            let (image_a, mut image_b) = (vec![1_u8; bytes], vec![1_u8; bytes]);
+            let (mut by_memcpy, mut by_hand, mut columns, mut transposed) =
+                (vec![0; bytes], vec![0; bytes], vec![0; bytes], vec![0; bytes]);
+            let mut ways: Vec<Way<'_>> = vec![
+                ("memcpy of the bytes", Box::new(|_| black_box(&mut by_memcpy).copy_from_slice(black_box(&source)))),
+                ("nine memcpys by hand", Box::new(|_| args.pack_by_hand(black_box(&mut by_hand)))),
+                (
+                    "columns packed",
+                    Box::new(|_| black_box(&args).pack_into(base, black_box(&mut columns)).map(drop).expect("it fits")),
+                ),
+                (
+                    "rows transposed",
+                    Box::new(|_| {
+                        black_box(&rows).pack_into(base, black_box(&mut transposed)).map(drop).expect("it fits")
+                    }),
+                ),
+            ];
+            ways.push((
+                "cached, unchanged, no driver",
+                Box::new(|_| drop(black_box(&args).upload(&cache).expect("uploaded"))),
+            ));
+            ways.push((
+                "memcmp of the bytes",
+                Box::new(|_| {
+                    black_box(black_box(&image_a) == black_box(&mut image_b));
+                }),
+            ));
+            let calls = (20_000_000 / bytes as u64).clamp(2, 2000);
+            let results = measure(&mut ways, 15, calls, || {});
+            drop(ways);
+            assert_eq!(by_hand, columns);
+            assert_eq!(by_hand, transposed);
+            print(&format!("{groups} groups, {bytes} bytes into ordinary memory"), &results, "memcpy of the bytes");
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod gpu {
+    use std::error::Error;
+    use std::ffi::c_void;
+
+    use cudarc::driver::{CudaContext, result};
+    use marshal::backend::Backend;
+    use marshal::cuda::Cuda;
+    use marshal::{ArgCache, DevicePointer};
+
+    use super::{DeviceArgs, GroupedGemm, Way, black_box, measure, print, rows};
+
+    struct Pinned {
+        memory: *mut c_void,
+        bytes: usize,
+    }
+
+    impl Pinned {
+        fn new(bytes: usize) -> Result<Self, Box<dyn Error>> {
+            // SAFETY: the flags are none; the memory is freed once, by `drop`.
+            let memory = unsafe { result::malloc_host(bytes, 0) }?;
+            // SAFETY: the memory is that long, and nobody else has it.
+            unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
+            Ok(Self { memory, bytes })
+        }
+
+        fn bytes(&mut self) -> &mut [u8] {
+            // SAFETY: the memory is that long, initialised, and borrowed with `self`.
+            unsafe { core::slice::from_raw_parts_mut(self.memory.cast(), self.bytes) }
+        }
+    }
+
+    impl Drop for Pinned {
+        fn drop(&mut self) {
+            // SAFETY: the memory came from `malloc_host`; the streams were synchronised.
+            let _ = unsafe { result::free_host(self.memory) };
+        }
+    }
+
+    pub(super) fn run() -> Result<(), Box<dyn Error>> {
+        let context = CudaContext::new(0)?;
+        let stream = context.new_stream()?;
+        println!("{}", Cuda::device_name(&stream));
+        for groups in [8, 64, 256, 1024, 8192] {
+            let mut args = GroupedGemm::new(groups);
+            let mut args_last = args.clone();
+            let mut rows = rows(groups);
+            let (mut args_hand, unchanged, mut args_one_shot) = (args.clone(), args.clone(), args.clone());
+            let bytes = usize::try_from(args.layout()?.copy_bytes())?;
+            // SAFETY: the memory is written by copies only, and freed at the end of the process.
+            let block = unsafe { result::malloc_sync(bytes) }?;
+            let mut source = Pinned::new(bytes)?;
+            let mut hand = [Pinned::new(bytes)?, Pinned::new(bytes)?];
+            let (caches, raw) = ([(); 4].map(|()| ArgCache::new(&stream)), stream.cu_stream());
+            let [changed, last, by_rows, same] = caches;
+            let (changed, last, by_rows, same) = (changed?, last?, by_rows?, same?);
+            drop(unchanged.upload(&same)?);
+            let (image_a, mut image_b) = (vec![1_u8; bytes], vec![1_u8; bytes]);
+            let copy = |from: &[u8]| {
+                // SAFETY: the source is page-locked and lives until the stream is synchronised; that it may be overwritten
+                // before is what L is. The block is as long.
+                unsafe { result::memcpy_htod_async(block, from, raw) }.expect("the copy is submitted");
+            };
+            let pointer = |n: u64| DevicePointer::from_raw(0x7000_0000_0000 + n).expect("not null");
+            let mut ways: Vec<Way<'_>> = vec![
+                ("F: raw copy, page-locked, source not touched", Box::new(|_| copy(source.bytes()))),
+                (
+                    "L: nine memcpys, raw copy",
+                    Box::new(|n| {
+                        args_hand.ptr_a[0] = pointer(n);
+                        let buffer = hand[usize::try_from(n % 2).unwrap_or(0)].bytes();
+                        args_hand.pack_by_hand(black_box(buffer));
+                        copy(buffer);
+                    }),
+                ),
+                (
+                    "marshal, cached, changed in an early column",
+                    Box::new(|n| {
+                        args.ptr_a[0] = pointer(n);
+                        drop(black_box(&args).upload(&changed).expect("uploaded"));
+                    }),
+                ),
+                (
+                    "marshal, cached, changed in the last element",
+                    Box::new(|n| {
+                        *args_last.ldd.last_mut().expect("not empty") = i64::try_from(n).unwrap_or(0);
+                        drop(black_box(&args_last).upload(&last).expect("uploaded"));
+                    }),
+                ),
+                (
+                    "marshal, cached, rows, changed in the first",
+                    Box::new(|n| {
+                        rows[0].ptr_a = pointer(n);
+                        drop(black_box(&rows).upload(&by_rows).expect("uploaded"));
+                    }),
+                ),
+                (
+                    "marshal, cached, unchanged",
+                    Box::new(|_| drop(black_box(&unchanged).upload(&same).expect("uploaded"))),
+                ),
+                (
+                    "memcmp of the bytes",
+                    Box::new(|_| {
+                        black_box(black_box(&image_a) == black_box(&mut image_b));
+                    }),
+                ),
+                (
+                    "marshal, one-shot",
+                    Box::new(|n| {
+                        args_one_shot.ptr_a[0] = pointer(n);
+                        drop(black_box(&args_one_shot).upload(&stream).expect("uploaded"));
+                    }),
+                ),
+            ];
+            let calls = (4_000_000 / bytes as u64).clamp(20, 500);
+            let results = measure(&mut ways, 40, calls, || stream.synchronize().expect("the work was right"));
+            drop(ways);
+            let (stats, waits) = (changed.stats(), [changed.stats().waits, last.stats().waits, by_rows.stats().waits]);
+            assert_eq!((stats.allocations, same.stats().copies), (1, 1));
+            print(
+                &format!("{groups} groups, {bytes} bytes, {calls} calls back to back (uploads that waited: {waits:?})"),
+                &results,
+                "F: raw copy, page-locked, source not touched",
+            );
+            let of = |name: &str| results.iter().find(|r| r.0.contains(name)).map_or(f64::NAN, |r| r.1);
+            println!(
+                "  changed / L {:.3}, last element / L {:.3}, rows / L {:.3}, unchanged / F {:.4}, unchanged / memcmp {:.3}",
+                of("early column") / of("L:"),
+                of("last element") / of("L:"),
+                of("rows") / of("L:"),
+                of("unchanged") / of("F:"),
+                of("unchanged") / of("memcmp"),
+            );
+            stream.synchronize()?;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    host::run();
+    #[cfg(feature = "cuda")]
+    if marshal::cuda::is_available() {
+        return gpu::run();
+    }
+    println!("GPU part not run: no CUDA device");
+    Ok(())
+}
