@@ -114,47 +114,58 @@ fn rows(groups: usize) -> Vec<Gemm> {
 /// One way of doing the job: called with a number that is new each time.
 type Way<'a> = (&'static str, Box<dyn FnMut(u64) + 'a>);
 
-/// Microseconds a call: the median of `rounds`, in which all ways take turns, and the range of the middle half.
-fn measure(
-    ways: &mut [Way<'_>],
-    rounds: usize,
-    calls: u64,
-    mut settle: impl FnMut(),
-) -> Vec<(&'static str, f64, f64, f64)> {
-    let mut times = vec![Vec::with_capacity(rounds); ways.len()];
+/// Microseconds a call, over the rounds.
+struct Timing {
+    name: &'static str,
+    /// Until the calls have returned: the median, and the range of the middle half.
+    median: f64,
+    low: f64,
+    high: f64,
+    /// Until the device is idle too: the median.
+    to_idle: f64,
+}
+
+/// Times `calls` of each way, in `rounds` in which all take turns. `settle` waits for the device.
+fn measure(ways: &mut [Way<'_>], rounds: usize, calls: u64, mut settle: impl FnMut()) -> Vec<Timing> {
+    let mut times = vec![(Vec::with_capacity(rounds), Vec::with_capacity(rounds)); ways.len()];
     let mut number = 0;
     for round in 0..=rounds {
-        for ((_, way), times) in ways.iter_mut().zip(&mut times) {
+        for ((_, way), (returned, idle)) in ways.iter_mut().zip(&mut times) {
             settle();
             let start = Instant::now();
             for _ in 0..calls {
                 number += 1;
                 way(number);
             }
+            let elapsed = start.elapsed();
+            settle();
             // The first round warms up.
             if round != 0 {
-                times.push(start.elapsed().as_secs_f64() * 1e6 / calls as f64);
+                returned.push(elapsed.as_secs_f64() * 1e6 / calls as f64);
+                idle.push(start.elapsed().as_secs_f64() * 1e6 / calls as f64);
             }
         }
     }
-    let summary = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        (times[times.len() / 2], times[times.len() / 4], times[times.len() * 3 / 4])
+    let timing = |((name, _), (returned, idle)): (&Way<'_>, &mut (Vec<f64>, Vec<f64>))| {
+        returned.sort_by(f64::total_cmp);
+        idle.sort_by(f64::total_cmp);
+        let at = |times: &[f64], quarters: usize| times[times.len() * quarters / 4];
+        Timing { name, median: at(returned, 2), low: at(returned, 1), high: at(returned, 3), to_idle: at(idle, 2) }
     };
-    ways.iter()
-        .zip(&mut times)
-        .map(|((name, _), times)| {
-            let (median, low, high) = summary(times);
-            (*name, median, low, high)
-        })
-        .collect()
+    ways.iter().zip(&mut times).map(timing).collect()
 }
 
-fn print(title: &str, results: &[(&'static str, f64, f64, f64)], over: &str) {
-    let base = results.iter().find(|r| r.0 == over).map_or(f64::NAN, |r| r.1);
+/// The median of the first way whose name holds `part`.
+fn median(results: &[Timing], part: &str) -> f64 {
+    results.iter().find(|timing| timing.name.contains(part)).map_or(f64::NAN, |timing| timing.median)
+}
+
+/// A table: host time a call, beside the first way; and until the device was idle.
+fn print(title: &str, results: &[Timing]) {
     println!("{title}");
-    for (name, median, low, high) in results {
-        println!("    {name:44} {median:9.3} us  ({low:.3} to {high:.3})  {:6.3} x {over}", median / base);
+    for Timing { name, median, low, high, to_idle } in results {
+        let ratio = median / results[0].median;
+        println!("    {name:46} {median:9.3} us  ({low:.3} to {high:.3})  {ratio:6.3} x  to idle {to_idle:9.3}");
     }
 }
 
@@ -207,7 +218,7 @@ mod host {
             drop(ways);
             assert_eq!(by_hand, columns);
             assert_eq!(by_hand, transposed);
-            print(&format!("{groups} groups, {bytes} bytes into ordinary memory"), &results, "memcpy of the bytes");
+            print(&format!("{groups} groups, {bytes} bytes into ordinary memory"), &results);
         }
     }
 }
@@ -220,9 +231,9 @@ mod gpu {
     use cudarc::driver::{CudaContext, result};
     use marshal::backend::Backend;
     use marshal::cuda::Cuda;
-    use marshal::{ArgCache, DevicePointer};
+    use marshal::{ArgCache, CacheOptions, DevicePointer, WhenExhausted};
 
-    use super::{DeviceArgs, GroupedGemm, Way, black_box, measure, print, rows};
+    use super::{DeviceArgs, GroupedGemm, Way, black_box, measure, median, print, rows};
 
     struct Pinned {
         memory: *mut c_void,
@@ -263,8 +274,17 @@ mod gpu {
             let bytes = usize::try_from(args.layout()?.copy_bytes())?;
             // SAFETY: the memory is written by copies only, and freed at the end of the process.
             let block = unsafe { result::malloc_sync(bytes) }?;
-            let mut source = Pinned::new(bytes)?;
+            // SAFETY: as above; freed at the end of the process.
+            let ordered = unsafe { result::malloc_async(stream.cu_stream(), bytes) }?;
+            let event = context.new_event(None)?;
+            let (mut source, mut source_ordered) = (Pinned::new(bytes)?, Pinned::new(bytes)?);
             let mut hand = [Pinned::new(bytes)?, Pinned::new(bytes)?];
+            let mut many = (0..64).map(|_| Pinned::new(bytes)).collect::<Result<Vec<_>, _>>()?;
+            let (mut args_many, mut args_waits) = (args.clone(), args.clone());
+            let waits = ArgCache::with_options(
+                &stream,
+                CacheOptions { when_exhausted: WhenExhausted::Wait, ..CacheOptions::default() },
+            )?;
             let (caches, raw) = ([(); 4].map(|()| ArgCache::new(&stream)), stream.cu_stream());
             let [changed, last, by_rows, same] = caches;
             let (changed, last, by_rows, same) = (changed?, last?, by_rows?, same?);
@@ -288,10 +308,42 @@ mod gpu {
                     }),
                 ),
                 (
+                    "L with 64 buffers in turn",
+                    Box::new(|n| {
+                        args_many.ptr_a[0] = pointer(n);
+                        let buffer = many[usize::try_from(n % 64).unwrap_or(0)].bytes();
+                        args_many.pack_by_hand(black_box(buffer));
+                        copy(buffer);
+                    }),
+                ),
+                (
+                    "F into stream-ordered memory",
+                    Box::new(|_| {
+                        // SAFETY: as for the other block.
+                        unsafe { result::memcpy_htod_async(ordered, source_ordered.bytes(), raw) }
+                            .expect("the copy is submitted");
+                    }),
+                ),
+                ("the context made current", Box::new(|_| context.bind_to_thread().expect("it is alive"))),
+                ("an event recorded", Box::new(|_| event.record(&stream).expect("it is recorded"))),
+                (
+                    "the question whether the stream is captured",
+                    Box::new(|_| {
+                        black_box(Cuda::is_capturing(black_box(&stream)).expect("it is not"));
+                    }),
+                ),
+                (
                     "marshal, cached, changed in an early column",
                     Box::new(|n| {
                         args.ptr_a[0] = pointer(n);
                         drop(black_box(&args).upload(&changed).expect("uploaded"));
+                    }),
+                ),
+                (
+                    "marshal, cached, changed early, may wait",
+                    Box::new(|n| {
+                        args_waits.ptr_a[0] = pointer(n);
+                        drop(black_box(&args_waits).upload(&waits).expect("uploaded"));
                     }),
                 ),
                 (
@@ -329,17 +381,17 @@ mod gpu {
             let calls = (4_000_000 / bytes as u64).clamp(20, 500);
             let results = measure(&mut ways, 40, calls, || stream.synchronize().expect("the work was right"));
             drop(ways);
-            let (stats, waits) = (changed.stats(), [changed.stats().waits, last.stats().waits, by_rows.stats().waits]);
+            let (stats, waiting) = (changed.stats(), waits.stats());
             assert_eq!((stats.allocations, same.stats().copies), (1, 1));
-            print(
-                &format!("{groups} groups, {bytes} bytes, {calls} calls back to back (uploads that waited: {waits:?})"),
-                &results,
-                "F: raw copy, page-locked, source not touched",
-            );
-            let of = |name: &str| results.iter().find(|r| r.0.contains(name)).map_or(f64::NAN, |r| r.1);
+            print(&format!("{groups} groups, {bytes} bytes, {calls} calls back to back"), &results);
             println!(
-                "  changed / L {:.3}, last element / L {:.3}, rows / L {:.3}, unchanged / F {:.4}, unchanged / memcmp {:.3}",
-                of("early column") / of("L:"),
+                "  staging: {} bytes where it grew, {} where {} of {} uploads waited",
+                stats.staging_bytes, waiting.staging_bytes, waiting.waits, waiting.uploads
+            );
+            let of = |part| median(&results, part);
+            println!(
+                "  changed early / L {:.3}, in the last element / L {:.3}, rows / L {:.3}, unchanged / F {:.4}, unchanged / memcmp {:.3}",
+                of("changed in an early") / of("L:"),
                 of("last element") / of("L:"),
                 of("rows") / of("L:"),
                 of("unchanged") / of("F:"),

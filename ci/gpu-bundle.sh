@@ -41,12 +41,13 @@ if [ ! -x "$part/tests/cuda" ]; then
     exit 1
 fi
 
-if [ -f examples/grouped_gemm.rs ]; then
-    cargo build --release --package marshal --example grouped_gemm --message-format json-render-diagnostics | built |
-        while IFS=$'\t' read -r kind name _ path; do
-            if [ "$kind" = example ] && [ "$name" = grouped_gemm ]; then cp "$path" "$part/$name"; fi
-        done
-fi
+cargo build --release --package marshal --examples --benches --message-format json-render-diagnostics | built |
+    while IFS=$'\t' read -r kind name _ path; do
+        case $kind-$name in
+        example-grouped_gemm | example-layers) cp "$path" "$part/$name" ;;
+        bench-upload) cp "$path" "$part/bench-upload" ;;
+        esac
+    done
 find "$part" -type f -exec strip {} +
 
 if [ -f examples/kernels/cutlass_grouped_gemm.cu ]; then

@@ -117,8 +117,12 @@ else
     not_run example "not in the bundle"
 fi
 
+step layers 30 ./layers
+step bench-upload 60 ./bench-upload
+
 # Of the tests those that upload, in short: what works on gigabytes or keeps a stream busy takes minutes under the tools.
-uploads=(cuda::created:: --skip every_order --skip dropped --skip eight_threads --skip through_on)
+uploads=(cuda::created:: --skip every_order --skip dropped --skip eight --skip through_on --skip ten_thousand
+    --skip a_thousand --skip exhausted --skip another_stream --skip launched_with)
 for tool in memcheck initcheck; do
     if [ -z "$sanitizer" ]; then
         not_run "$tool" "no compute-sanitizer"

@@ -90,6 +90,10 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Uploads that waited, on the host, for a staging region.
     pub waits: u64,
+    /// Device bytes of all blocks now, those left out that only a set still holds.
+    pub device_bytes: u64,
+    /// Page-locked host bytes of all staging now.
+    pub staging_bytes: u64,
 }
 
 /// A block, and the staging that it is written from.
@@ -196,7 +200,14 @@ impl<B: Backend> ArgCache<B> {
     /// What the cache did so far.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        self.lock().stats
+        let state = self.lock();
+        let mut stats = state.stats;
+        for slot in state.shapes.values().flatten() {
+            let Room { device, staging } = slot.room();
+            stats.device_bytes = stats.device_bytes.saturating_add(device);
+            stats.staging_bytes = stats.staging_bytes.saturating_add(staging);
+        }
+        stats
     }
 
     /// Lets go of all blocks and staging. What a set holds is freed when the set is dropped; staging that a pending copy reads

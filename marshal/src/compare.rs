@@ -36,8 +36,7 @@ impl Shape {
     fn fold(&mut self, len: u64, element_bytes: u64) {
         // The golden ratio in 64 bits: spreads small numbers over the word.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let word = len.wrapping_mul(SPREAD) ^ element_bytes;
-        self.folded = (self.folded.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+        self.folded = self.folded.rotate_left(7) ^ len.wrapping_mul(SPREAD) ^ element_bytes;
     }
 }
 

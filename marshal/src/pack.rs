@@ -40,13 +40,16 @@ impl<'a> Packer<'a> {
     }
 
     /// Reserves a column that [`elements`](Self::elements) fills piece by piece: zeroes the padding before it and moves past it.
+    #[inline]
     pub(crate) fn advance(&mut self, name: &'static str, place: Place) -> Result<&mut [u8], Error> {
-        let capacity = self.image.len();
-        let range = self.range(place.offset, place.size_bytes).filter(|range| range.start >= self.written);
-        let Some(range) = range else {
-            return Err(changed(name, capacity, place.offset.saturating_add(place.size_bytes)));
+        let written = self.written;
+        let Some(range) = self.range(place.offset, place.size_bytes).filter(|range| range.start >= written) else {
+            return Err(changed(name, self.image.len(), place.offset.saturating_add(place.size_bytes)));
         };
-        self.image[self.written..range.start].fill(0);
+        // Most columns end where the next begins; to call memset for nothing is not for nothing.
+        if range.start != written {
+            self.image[written..range.start].fill(0);
+        }
         self.written = range.end;
         Ok(&mut self.image[range])
     }
@@ -80,10 +83,13 @@ impl<'a> Packer<'a> {
         if end != Some(self.image.len() as u64) {
             return Err(changed("(last)", self.image.len(), end.unwrap_or(u64::MAX)));
         }
-        self.image[self.written..].fill(0);
+        if self.written != self.image.len() {
+            self.image[self.written..].fill(0);
+        }
         Ok(())
     }
 
+    #[inline]
     fn range(&self, offset: u64, bytes: u64) -> Option<core::ops::Range<usize>> {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(bytes).ok()?)?;

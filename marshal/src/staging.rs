@@ -104,11 +104,11 @@ pub(crate) struct Ring<B: Backend> {
 }
 
 /// The regions of one shape take about this much together, so that they stay in a core's second-level cache.
-const RING_BYTES: usize = 512 * 1024;
+const RING_BYTES: usize = 1024 * 1024;
 
 /// Regions of a ring: two, so that the last image is whole while the next is written, or as many as make a fence and its query
 /// rare beside small copies.
-const REGIONS: core::ops::RangeInclusive<usize> = 2..=64;
+const REGIONS: core::ops::RangeInclusive<usize> = 2..=128;
 
 /// The number of regions of `region_bytes` that a ring begins with.
 pub(crate) fn regions_for(region_bytes: usize) -> usize {

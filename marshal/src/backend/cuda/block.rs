@@ -36,12 +36,13 @@ impl Block {
         let size = to_usize(size_bytes)?;
         let context = stream.context();
         driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
+        // Beside another stream's capture in global mode CUDA refuses either allocation, as a mistake that this is not.
+        let _relaxed = driver::Relaxed::enter();
         let (call, allocated) = if context.has_async_alloc() {
             // SAFETY: the stream is borrowed, so live. The memory is used on this stream, or ordered behind it. That it is not
             // initialised matters to no Rust value: it is written by a copy before a kernel reads it.
             ("cuMemAllocAsync", unsafe { result::malloc_async(stream::own_handle(stream), size) })
         } else {
-            let _relaxed = driver::Relaxed::enter();
             // SAFETY: that the memory is not initialised matters to no Rust value, as above.
             ("cuMemAlloc_v2", unsafe { result::malloc_sync(size) })
         };
@@ -117,13 +118,13 @@ impl Allocation {
         if stream::is_capturing(handle)? {
             return Ok(false);
         }
+        let _relaxed = driver::Relaxed::enter();
         if context.has_async_alloc() {
             // SAFETY: the address came from `cuMemAllocAsync` and is freed once: by `drop`, or, if that postponed it, by
             // `free_postponed`. The free is ordered behind all work that the stream has been given.
             unsafe { result::free_async(self.address, handle) }?;
             return Ok(true);
         }
-        let _relaxed = driver::Relaxed::enter();
         if stream::is_home(self.home) {
             driver::synchronize(handle)?;
         } else {

@@ -69,6 +69,13 @@ impl Backend for Cuda {
     }
 
     fn is_capturing(stream: &Arc<CudaStream>) -> Result<bool, Error> {
+        // A created stream knows its context: where another one is current the driver says so at worst, and is asked again. The
+        // question is on the way of every cached upload, and to bind first makes it half as dear again.
+        if !stream::is_default(stream)
+            && let Ok(is_capturing) = stream::is_capturing(stream::own_handle(stream))
+        {
+            return Ok(is_capturing);
+        }
         driver::bind(stream.context())
             .and_then(|()| stream::is_capturing(stream::own_handle(stream)))
             .map_err(driver::failed("cuStreamIsCapturing"))

@@ -68,6 +68,11 @@ pub(super) fn refuse_capture(handle: sys::CUstream) -> Result<(), DriverError> {
     Ok(())
 }
 
+/// Whether the handle names a stream of whatever context is current.
+pub(super) fn is_default(stream: &CudaStream) -> bool {
+    stream.cu_stream().addr() <= PER_THREAD
+}
+
 pub(super) fn is_per_thread(stream: &CudaStream) -> bool {
     stream.cu_stream().addr() == PER_THREAD
 }
