@@ -155,11 +155,6 @@ fn measure(ways: &mut [Way<'_>], rounds: usize, calls: u64, mut settle: impl FnM
     ways.iter().zip(&mut times).map(timing).collect()
 }
 
-/// The median of the first way whose name holds `part`.
-fn median(results: &[Timing], part: &str) -> f64 {
-    results.iter().find(|timing| timing.name.contains(part)).map_or(f64::NAN, |timing| timing.median)
-}
-
 /// A table: host time a call, beside the first way; and until the device was idle.
 fn print(title: &str, results: &[Timing]) {
     println!("{title}");
@@ -233,7 +228,12 @@ mod gpu {
     use marshal::cuda::Cuda;
     use marshal::{ArgCache, CacheOptions, DevicePointer, WhenExhausted};
 
-    use super::{DeviceArgs, GroupedGemm, Way, black_box, measure, median, print, rows};
+    use super::{DeviceArgs, GroupedGemm, Timing, Way, black_box, measure, print, rows};
+
+    /// The median of the first way whose name holds `part`.
+    fn median(results: &[Timing], part: &str) -> f64 {
+        results.iter().find(|timing| timing.name.contains(part)).map_or(f64::NAN, |timing| timing.median)
+    }
 
     struct Pinned {
         memory: *mut c_void,

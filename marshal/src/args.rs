@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::pointer::DevicePointer;
 use crate::upload::{UploadTarget, Uploaded};
-use crate::walk::{Measure, Pack, Row, Visitor};
+use crate::walk::{Extent, Measure, Pack, Row, Visitor};
 
 /// A set of kernel arguments that live in arrays: it uploads as one block with one asynchronous copy.
 ///
@@ -88,11 +88,15 @@ pub trait DeviceArgs {
     /// When `base` lacks the layout's alignment, or `image` is shorter than the copied part; the error names the column that
     /// does not fit. Nothing is written then.
     fn pack_into(&self, base: DevicePointer<u8>, image: &mut [u8]) -> Result<Self::Pointers, Error> {
-        let layout = self.layout()?;
-        layout.base_alignment().check(base.address())?;
-        layout.check_room(image.len() as u64)?;
-        let copied = usize::try_from(layout.copy_bytes()).map_or(&mut [][..], |bytes| &mut image[..bytes]);
-        pack(self, base.address(), copied)
+        let mut extent = Extent::default();
+        self.walk(&mut extent)?;
+        let (end, alignment) = extent.finish();
+        alignment.check(base.address())?;
+        let available = image.len() as u64;
+        match end.and_then(|end| usize::try_from(end).ok()).and_then(|end| image.get_mut(..end)) {
+            Some(image) => pack(self, base.address(), image),
+            None => Err(self.layout()?.too_short(available)),
+        }
     }
 
     /// Packs all columns and sends them with one asynchronous copy.

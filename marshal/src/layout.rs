@@ -154,15 +154,12 @@ impl Layout {
         self.alignment.bytes()
     }
 
-    /// An error that names the first column that does not fit into `available` bytes with its padding.
-    pub(crate) fn check_room(&self, available: u64) -> Result<(), Error> {
+    /// The error of an image of `available` bytes, which are too few: it names the first column that does not fit with its padding.
+    #[cold]
+    pub(crate) fn too_short(&self, available: u64) -> Error {
         let fits = |column: &&ColumnLayout| column.end() + column.padding <= available;
-        match self.columns.iter().find(|column| !fits(column)) {
-            Some(column) => {
-                Err(Error::new(ErrorKind::TooShort { column: column.name, needed: self.copy_bytes(), available }))
-            }
-            None => Ok(()),
-        }
+        let column = self.columns.iter().find(|column| !fits(column)).map_or("(none)", |column| column.name);
+        Error::new(ErrorKind::TooShort { column, needed: self.copy_bytes(), available })
     }
 
     pub(crate) fn base_alignment(&self) -> Alignment {
@@ -294,6 +291,11 @@ impl Cursor {
         };
         *self = Self { end, alignment: self.alignment.max(alignment) };
         Ok(place)
+    }
+
+    /// The largest alignment of the columns so far.
+    pub(crate) fn alignment(&self) -> Alignment {
+        self.alignment
     }
 
     /// The end of the last column, rounded up to the largest alignment; `None` past `u64::MAX`.

@@ -32,7 +32,8 @@ pub(crate) struct Timeline<B: Backend> {
 
 impl<B: Backend> Default for Timeline<B> {
     fn default() -> Self {
-        Self { submitted: 0, done: 0, marks: VecDeque::new(), spare: Vec::new() }
+        // Room for the fences of a few rings: the first uploads allocate no more than later ones.
+        Self { submitted: 0, done: 0, marks: VecDeque::with_capacity(64), spare: Vec::with_capacity(64) }
     }
 }
 

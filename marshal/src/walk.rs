@@ -5,6 +5,7 @@
 
 use core::marker::PhantomData;
 
+use crate::alignment::Alignment;
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
 use crate::layout::{ColumnSpec, Cursor, Layout, LayoutBuilder};
@@ -99,6 +100,48 @@ impl<R> sealed::Sealed for MeasureRows<'_, R> {}
 impl<R> RowVisitor<R> for MeasureRows<'_, R> {
     fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
         self.measure.place(spec, self.rows)
+    }
+}
+
+/// Learns only how large the image is and how its base is aligned: measure without a map, and without memory.
+#[derive(Debug, Default)]
+pub(crate) struct Extent {
+    cursor: Cursor,
+}
+
+impl Extent {
+    /// The image's bytes, `None` past `u64::MAX`; and the base's alignment.
+    pub(crate) fn finish(self) -> (Option<u64>, Alignment) {
+        (self.cursor.padded_end(), self.cursor.alignment())
+    }
+}
+
+impl sealed::Sealed for Extent {}
+
+impl Visitor for Extent {
+    #[inline]
+    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
+        self.cursor.place::<T>(spec, elements.len() as u64)?;
+        unbound(spec, elements.len())
+    }
+
+    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
+        R::fields(&mut ExtentRows { extent: self, rows: rows.len(), row: PhantomData })
+    }
+}
+
+struct ExtentRows<'e, R> {
+    extent: &'e mut Extent,
+    rows: usize,
+    row: PhantomData<R>,
+}
+
+impl<R> sealed::Sealed for ExtentRows<'_, R> {}
+
+impl<R> RowVisitor<R> for ExtentRows<'_, R> {
+    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        self.extent.cursor.place::<T>(spec, self.rows as u64)?;
+        unbound(spec, self.rows)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::rig::HostRig;
 
 pub(crate) const ALL: &[(&str, fn())] = &[
     ("changing_bytes_cost_one_copy_and_no_allocation", changing_bytes_cost_one_copy_and_no_allocation),
+    ("a_host_that_runs_ahead_allocates_nothing_either", a_host_that_runs_ahead_allocates_nothing_either),
     ("unchanged_bytes_cost_no_call", unchanged_bytes_cost_no_call),
     ("calls_are_made_on_the_stream_of_the_cache", calls_are_made_on_the_stream_of_the_cache),
     ("every_call_may_fail_once_at_every_point", every_call_may_fail_once_at_every_point),
@@ -76,6 +77,28 @@ fn changing_bytes_cost_one_copy_and_no_allocation() {
     assert!(after.events - before.events <= 1000 / 32 + 1, "{} events", after.events - before.events);
     assert!(after.queries - before.queries <= 1000 / 32 + 1, "{} queries", after.queries - before.queries);
     assert_eq!(heap, 0, "heap allocations in 1000 uploads");
+}
+
+fn a_host_that_runs_ahead_allocates_nothing_either() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let mut args = Args::new(0);
+    drop(args.upload(&cache).unwrap());
+    let before = device.counters();
+    let mut heap = 0;
+    for value in 1..=1000 {
+        args.pointers[0] = value;
+        let heap_before = ALLOCATIONS.get();
+        drop(args.upload(&cache).unwrap());
+        heap += ALLOCATIONS.get() - heap_before;
+    }
+    let after = device.counters();
+    assert_eq!((after.copies - before.copies, after.copied_bytes - before.copied_bytes), (1000, 1000 * 1280));
+    assert_eq!(allocations(&after), allocations(&before));
+    assert_eq!(after.synchronizes, before.synchronizes);
+    assert_eq!(heap, 0, "heap allocations in 1000 uploads");
+    assert_eq!(args.upload(&cache).unwrap().read_back().unwrap(), args.image());
 }
 
 fn allocations(counters: &Counters) -> [u64; 4] {

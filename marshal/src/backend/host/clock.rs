@@ -13,7 +13,7 @@ impl Clock {
         self.0.get(&stream).is_some_and(|&known| known >= sequence)
     }
 
-    fn raise(&mut self, stream: u64, sequence: u64) {
+    pub(super) fn raise(&mut self, stream: u64, sequence: u64) {
         let known = self.0.entry(stream).or_default();
         *known = (*known).max(sequence);
     }

@@ -133,6 +133,8 @@ impl State {
     pub(super) fn open_stream(&mut self) -> u64 {
         let id = self.queues.last_key_value().map_or(0, |(last, _)| last + 1);
         self.queues.insert(id, Queue::new());
+        // An entry of its own from the start: what the host learns of the stream later allocates nothing.
+        Arc::make_mut(&mut self.host).raise(id, 0);
         id
     }
 
