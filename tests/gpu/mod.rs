@@ -1,5 +1,6 @@
 //! What needs a GPU to be seen: streams of every kind, copies behind busy streams, captures, contexts, and what a kernel reads.
 
+pub(crate) mod cached;
 pub(crate) mod capture;
 pub(crate) mod device;
 pub(crate) mod devices;
@@ -20,6 +21,7 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("staging", staging::ALL),
         ("lifetimes", lifetimes::ALL),
         ("errors", errors::ALL),
+        ("cached", cached::ALL),
         ("capture", capture::ALL),
         ("kernels", kernels::ALL),
         ("devices", devices::ALL),
