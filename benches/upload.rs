@@ -280,6 +280,10 @@ mod gpu {
             let (mut source, mut source_ordered) = (Pinned::new(bytes)?, Pinned::new(bytes)?);
             let mut hand = [Pinned::new(bytes)?, Pinned::new(bytes)?];
             let mut many = (0..64).map(|_| Pinned::new(bytes)).collect::<Result<Vec<_>, _>>()?;
+            let (mut args_asked, mut args_fenced) = (args.clone(), args.clone());
+            let mut asked = [Pinned::new(bytes)?, Pinned::new(bytes)?];
+            let mut fenced = [Pinned::new(bytes)?, Pinned::new(bytes)?];
+            let fence = context.new_event(None)?;
             let (mut args_many, mut args_waits) = (args.clone(), args.clone());
             let waits = ArgCache::with_options(
                 &stream,
@@ -314,6 +318,30 @@ mod gpu {
                         let buffer = many[usize::try_from(n % 64).unwrap_or(0)].bytes();
                         args_many.pack_by_hand(black_box(buffer));
                         copy(buffer);
+                    }),
+                ),
+                (
+                    "L, bound, and asked whether it is captured",
+                    Box::new(|n| {
+                        black_box(Cuda::is_capturing(black_box(&stream)).expect("it is not"));
+                        args_asked.ptr_a[0] = pointer(n);
+                        let buffer = asked[usize::try_from(n % 2).unwrap_or(0)].bytes();
+                        args_asked.pack_by_hand(black_box(buffer));
+                        context.bind_to_thread().expect("it is alive");
+                        copy(buffer);
+                    }),
+                ),
+                (
+                    "L, an event recorded and asked each 32nd time",
+                    Box::new(|n| {
+                        args_fenced.ptr_a[0] = pointer(n);
+                        let buffer = fenced[usize::try_from(n % 2).unwrap_or(0)].bytes();
+                        args_fenced.pack_by_hand(black_box(buffer));
+                        copy(buffer);
+                        if n % 32 == 0 {
+                            black_box(fence.is_complete());
+                            fence.record(&stream).expect("it is recorded");
+                        }
                     }),
                 ),
                 (
