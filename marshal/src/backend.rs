@@ -9,6 +9,11 @@ pub mod host;
 pub mod cuda;
 
 /// A stream that arguments are uploaded on. Its type says which backend it belongs to.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a stream nor a cache",
+    label = "nothing uploads to this",
+    note = "an upload goes to `&Arc<CudaStream>` of cudarc, `&HostStream` or `&ArgCache`"
+)]
 pub trait BackendStream: Clone + Send + Sync + 'static {
     /// The backend.
     type Backend: Backend<Stream = Self>;
@@ -54,7 +59,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// When the copy was not submitted.
     fn copy_htod(stream: &Self::Stream, source: Vec<u8>, block: &Self::Block, offset: u64) -> Result<(), Error>;
 
-    /// Allocates `regions` pieces of staging of `region_bytes` each, zeroed, with one call of the driver.
+    /// Allocates `regions` pieces of staging of `region_bytes` each, with one call of the driver.
     ///
     /// # Errors
     /// When the host has no such memory.
@@ -62,16 +67,23 @@ pub trait Backend: Sized + Send + Sync + 'static {
     -> Result<Vec<Self::Region>, Error>;
 
     /// Lends the region's bytes, to be read. Pending copies may read them meanwhile.
-    fn read_region<R>(region: &Self::Region, read: impl FnOnce(&[u8]) -> R) -> R;
+    ///
+    /// # Safety
+    /// A stream of the device that the region was allocated on is alive.
+    unsafe fn read_region<R>(region: &Self::Region, read: impl FnOnce(&[u8]) -> R) -> R;
 
-    /// Lends the region's bytes, to be written. No pending copy reads them, as [`copy_staged`](Self::copy_staged) demands.
-    fn write_region<R>(region: &mut Self::Region, write: impl FnOnce(&mut [u8]) -> R) -> R;
+    /// Lends the region's bytes, to be written.
+    ///
+    /// # Safety
+    /// As for [`read_region`](Self::read_region), and every copy from the region has run.
+    unsafe fn write_region<R>(region: &mut Self::Region, write: impl FnOnce(&mut [u8]) -> R) -> R;
 
     /// Copies the first `len` bytes of `region` to `offset` of `block`, ordered on `stream`.
     ///
     /// # Safety
-    /// `region` is neither written nor dropped before a fence recorded on `stream` after this call has passed, or it is given
-    /// to [`retire`](Self::retire).
+    /// `stream`, `region` and `block` are of one device, and `offset + len` lies inside the block. The region is neither
+    /// written nor dropped before a fence recorded on `stream` after this call has passed; or it is
+    /// [retired](Self::retire) to `stream`.
     ///
     /// # Errors
     /// When the copy was not submitted; then nothing reads the region.

@@ -24,35 +24,34 @@ pub(crate) struct Block<B: Backend> {
 }
 
 impl<B: Backend> Block<B> {
-    /// Allocates the block for `layout`, ordered on `stream`, with room for `capacity` bytes at least.
+    /// Bytes that a block for `layout` takes on the device of `stream`.
     ///
-    /// Where the layout asks for more alignment than the device's allocator gives, the block is larger by the difference
-    /// and its base is shifted: a column is aligned by construction.
-    pub(crate) fn allocate(stream: &B::Stream, layout: Layout, capacity: u64) -> Result<Self, Error> {
+    /// Where the layout asks for more alignment than the device's allocator gives, the block is larger by the difference and its
+    /// base is shifted: a column is aligned by construction.
+    pub(crate) fn room(stream: &B::Stream, layout: &Layout) -> Result<u64, Error> {
+        let size_bytes = layout.size_bytes();
+        if size_bytes == 0 {
+            return Ok(0);
+        }
+        let slack = layout.alignment().saturating_sub(B::block_alignment(stream).bytes());
+        size_bytes
+            .checked_add(slack)
+            .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: size_bytes, available: u64::MAX - slack }))
+    }
+
+    /// Allocates the block for `layout`, ordered on `stream`.
+    pub(crate) fn allocate(stream: &B::Stream, layout: Layout) -> Result<Self, Error> {
         let alignment = layout.base_alignment();
-        let capacity = capacity.max(layout.size_bytes());
+        let allocated = Self::room(stream, &layout)?;
         let stream = stream.clone();
         let lent = AtomicU64::new(0);
-        if capacity == 0 {
+        if allocated == 0 {
             let base = alignment.bytes();
-            return Ok(Self { memory: None, allocated: 0, base, shift: 0, layout, stream, lent });
+            return Ok(Self { memory: None, allocated, base, shift: 0, layout, stream, lent });
         }
-        let slack = alignment.bytes().saturating_sub(B::block_alignment(&stream).bytes());
-        let allocated = capacity
-            .checked_add(slack)
-            .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: capacity, available: u64::MAX - slack }))?;
         let memory = B::allocate(&stream, allocated)?;
         let (base, shift) = aligned_base(B::address(&memory), alignment, allocated - layout.size_bytes())?;
         Ok(Self { memory: Some(memory), allocated, base, shift, layout, stream, lent })
-    }
-
-    /// Uses the memory for another layout, where it fits.
-    pub(crate) fn refit(&mut self, layout: &Layout) -> bool {
-        let Some(memory) = &self.memory else { return false };
-        let Some(slack) = self.allocated.checked_sub(layout.size_bytes()) else { return false };
-        let Ok((base, shift)) = aligned_base(B::address(memory), layout.base_alignment(), slack) else { return false };
-        (self.base, self.shift, self.layout) = (base, shift, layout.clone());
-        true
     }
 
     pub(crate) fn base(&self) -> u64 {

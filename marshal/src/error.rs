@@ -86,17 +86,22 @@ pub enum ErrorKind {
         /// The stream's device.
         device: String,
     },
-    /// A block or its staging does not fit the cache's caps, and what is there is held.
+    /// A block does not fit the cache's cap on device bytes beside those that sets hold.
     CacheFull {
-        /// Device bytes that were asked for.
-        needed_device: u64,
+        /// Device bytes that the block takes.
+        needed: u64,
         /// Device bytes that the cap leaves beside the held blocks.
-        available_device: u64,
-        /// Staging bytes that were asked for.
-        needed_staging: u64,
-        /// Staging bytes that the cap leaves beside those of held blocks.
-        available_staging: u64,
+        available: u64,
     },
+    /// There is no staging to write the image to, and the cap on staging bytes leaves no room for any.
+    StagingFull {
+        /// Bytes of one staging region for this shape.
+        needed: u64,
+        /// Bytes that the cap leaves.
+        available: u64,
+    },
+    /// A cache was used by a walk over the arguments that are being uploaded to it.
+    Reentrant,
     /// All staging of this shape is still read by pending copies, and the cache was told not to wait.
     StagingExhausted {
         /// Bytes of that staging.
@@ -163,10 +168,16 @@ impl fmt::Display for ErrorKind {
                 f,
                 "the per-thread default stream of {device} is another stream on every thread: make a stream for the cache"
             ),
-            Self::CacheFull { needed_device, available_device, needed_staging, available_staging } => write!(
+            Self::CacheFull { needed, available } => write!(
                 f,
-                "the cache is full of held sets: {needed_device} device bytes and {needed_staging} staging bytes were asked for, \
-                 the caps leave {available_device} and {available_staging}: drop sets or raise the caps"
+                "a block of {needed} bytes does not fit: the cache's device cap leaves {available} beside what sets hold: drop sets or raise the cap"
+            ),
+            Self::StagingFull { needed, available } => write!(
+                f,
+                "staging of {needed} bytes does not fit: the cache's staging cap leaves {available}: drop sets or raise the cap"
+            ),
+            Self::Reentrant => f.write_str(
+                "the cache is locked: a walk over arguments must not use the cache that they are being uploaded to",
             ),
             Self::StagingExhausted { in_flight } => write!(
                 f,

@@ -1,14 +1,14 @@
-//! Which memory an upload gets, and what goes when room is short: decisions on numbers, without memory.
+//! What the cache may take, and what goes when room is short: decisions on numbers, without memory.
 
 /// What the cache may take, and what an upload does when staging is short. Bytes are u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Device bytes of all blocks together. Above it the shape that was used least recently goes; a block that a set holds
-    /// never does. 256 MiB by default.
+    /// Device bytes of all blocks together. Above it the block that was used least recently goes; one that a set holds never
+    /// does. 256 MiB by default.
     pub device_bytes: u64,
     /// Page-locked host bytes of all staging together. 256 MiB by default.
     pub staging_bytes: u64,
-    /// What an upload does when all staging of its shape is still read by pending copies. Grows by default.
+    /// What an upload does when all staging of its size is still read by pending copies. Grows by default.
     pub when_exhausted: WhenExhausted,
 }
 
@@ -18,61 +18,69 @@ impl Default for CacheOptions {
     }
 }
 
-/// What an upload does when every staging region of its shape is still read by a pending copy.
+/// What an upload does when every staging region of its size is still read by a pending copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenExhausted {
     /// Waits, on the host, until the oldest copy has run.
     Wait,
-    /// Allocates as many regions again, while the cache's staging bytes allow it; then waits. So a stream that runs far behind
-    /// the host gets the staging that it needs, once.
+    /// Allocates more, while the cache's staging bytes allow it; then waits. So a stream that runs far behind the host gets the
+    /// staging that it needs, once.
     #[default]
     Grow,
     /// Returns an error, and changes nothing.
     Error,
 }
 
-/// Bytes on the device and in staging.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) device: u64,
-    pub(crate) staging: u64,
-}
-
-/// What is known of one slot.
+/// What is known of one block of the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tenant {
-    pub(crate) room: Room,
+    /// Its device bytes.
+    pub(crate) device: u64,
+    /// The size of the staging region that holds its image.
+    pub(crate) region_bytes: usize,
     pub(crate) last_used: u64,
     pub(crate) is_held: bool,
 }
 
-/// A new slot's room, rounded up so that shapes of about one size can use each other's: by a quarter of a power of two at
-/// most, 512 bytes at least.
-pub(crate) fn capacity(size_bytes: u64) -> u64 {
+/// The size of the staging regions for images of `size_bytes`: rounded up, so that shapes of about one size share them. By a
+/// quarter of a power of two at most, 512 bytes at least.
+pub(crate) fn region_bytes(size_bytes: u64) -> u64 {
     let step = (size_bytes.checked_next_power_of_two().unwrap_or(u64::MAX) / 8).max(512);
     size_bytes.checked_next_multiple_of(step).unwrap_or(size_bytes)
 }
 
-/// What must go so that `needed` fits within `options`: the indices of the tenants used least recently, held ones left out.
-/// `None` where even that is not enough.
-pub(crate) fn evict(tenants: &[Tenant], needed: Room, options: &CacheOptions) -> Option<Vec<usize>> {
-    let sum = |of: fn(&Tenant) -> u64| tenants.iter().map(of).fold(0, u64::saturating_add);
-    let mut taken = Room { device: sum(|t| t.room.device), staging: sum(|t| t.room.staging) };
-    let fits = |taken: Room| {
-        taken.device.saturating_add(needed.device) <= options.device_bytes
-            && taken.staging.saturating_add(needed.staging) <= options.staging_bytes
-    };
-    let mut order: Vec<usize> = (0..tenants.len()).filter(|&i| !tenants[i].is_held).collect();
-    order.sort_by_key(|&i| tenants[i].last_used);
+/// The tenants that go so that `needed` device bytes fit under `cap`: those used least recently, held ones never. `Err` with the
+/// bytes that the cap leaves beside the held ones, where that is not enough.
+pub(crate) fn evict(tenants: &[Tenant], needed: u64, cap: u64) -> Result<Vec<usize>, u64> {
+    let mut taken = tenants.iter().map(|tenant| tenant.device).fold(0, u64::saturating_add);
     let mut gone = Vec::new();
-    let mut order = order.into_iter();
-    while !fits(taken) {
-        let index = order.next()?;
-        taken.device -= tenants[index].room.device;
-        taken.staging -= tenants[index].room.staging;
+    for index in by_age(tenants) {
+        if taken.saturating_add(needed) <= cap {
+            break;
+        }
+        taken -= tenants[index].device;
         gone.push(index);
     }
-    Some(gone)
+    if taken.saturating_add(needed) <= cap { Ok(gone) } else { Err(cap.saturating_sub(taken)) }
+}
+
+/// The tenants that go so that there is a staging region of `region_bytes`: the one of that size that was used least recently,
+/// whose region is free then; else all of another size, none of them held, whose staging goes as a whole.
+pub(crate) fn free_staging(tenants: &[Tenant], region_bytes: usize) -> Option<Vec<usize>> {
+    let of_size = |size: usize| by_age(tenants).into_iter().filter(move |&i| tenants[i].region_bytes == size);
+    if let Some(oldest) = of_size(region_bytes).next() {
+        return Some(vec![oldest]);
+    }
+    let is_held = |size: usize| tenants.iter().any(|tenant| tenant.region_bytes == size && tenant.is_held);
+    let oldest = by_age(tenants).into_iter().find(|&index| !is_held(tenants[index].region_bytes))?;
+    Some(of_size(tenants[oldest].region_bytes).collect())
+}
+
+/// Those that nobody holds, the one used least recently first.
+fn by_age(tenants: &[Tenant]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..tenants.len()).filter(|&index| !tenants[index].is_held).collect();
+    order.sort_by_key(|&index| tenants[index].last_used);
+    order
 }
 
 #[cfg(test)]
@@ -80,46 +88,44 @@ mod tests {
     use super::*;
 
     fn tenant(device: u64, last_used: u64, is_held: bool) -> Tenant {
-        Tenant { room: Room { device, staging: 1 }, last_used, is_held }
-    }
-
-    fn options(device_bytes: u64) -> CacheOptions {
-        CacheOptions { device_bytes, ..CacheOptions::default() }
+        Tenant { device, region_bytes: 512, last_used, is_held }
     }
 
     #[test]
     fn the_least_recently_used_go_and_no_more_than_needed() {
         let tenants = [tenant(10, 5, false), tenant(10, 2, false), tenant(10, 3, false)];
-        let needed = Room { device: 15, staging: 0 };
-        assert_eq!(evict(&tenants, needed, &options(45)), Some(vec![]));
-        assert_eq!(evict(&tenants, needed, &options(44)), Some(vec![1]));
-        assert_eq!(evict(&tenants, needed, &options(30)), Some(vec![1, 2]));
-        assert_eq!(evict(&tenants, needed, &options(15)), Some(vec![1, 2, 0]));
-        assert_eq!(evict(&tenants, needed, &options(14)), None);
+        assert_eq!(evict(&tenants, 15, 45), Ok(vec![]));
+        assert_eq!(evict(&tenants, 15, 44), Ok(vec![1]));
+        assert_eq!(evict(&tenants, 15, 30), Ok(vec![1, 2]));
+        assert_eq!(evict(&tenants, 15, 15), Ok(vec![1, 2, 0]));
+        assert_eq!(evict(&tenants, 15, 14), Err(14));
     }
 
     #[test]
     fn what_a_set_holds_never_goes() {
         let tenants = [tenant(10, 1, true), tenant(10, 2, false)];
-        let needed = Room { device: 10, staging: 0 };
-        assert_eq!(evict(&tenants, needed, &options(20)), Some(vec![1]));
-        assert_eq!(evict(&tenants, needed, &options(19)), None);
+        assert_eq!(evict(&tenants, 10, 20), Ok(vec![1]));
+        assert_eq!(evict(&tenants, 10, 19), Err(9));
+        assert_eq!(free_staging(&tenants, 512), Some(vec![1]));
+        assert_eq!(free_staging(&tenants[..1], 512), None);
     }
 
     #[test]
-    fn staging_is_bounded_too() {
-        let tenants = [tenant(10, 1, false), tenant(10, 2, false)];
-        let options = CacheOptions { staging_bytes: 3, ..CacheOptions::default() };
-        assert_eq!(evict(&tenants, Room { device: 0, staging: 2 }, &options), Some(vec![0]));
-        assert_eq!(evict(&tenants, Room { device: 0, staging: 4 }, &options), None);
+    fn staging_comes_from_the_same_size_first_and_then_from_a_whole_other_one() {
+        let of = |region_bytes, last_used, is_held| Tenant { device: 1, region_bytes, last_used, is_held };
+        let tenants =
+            [of(512, 4, false), of(1024, 1, false), of(1024, 3, false), of(2048, 0, false), of(2048, 9, true)];
+        assert_eq!(free_staging(&tenants, 512), Some(vec![0]));
+        assert_eq!(free_staging(&tenants, 4096), Some(vec![1, 2]), "2048 is older, but held in part");
+        assert_eq!(free_staging(&tenants[3..], 4096), None);
     }
 
     #[test]
-    fn a_capacity_wastes_at_most_a_quarter_above_its_floor() {
-        let rounded = [0, 1, 512, 513, 4096, 4097, 5000, 1 << 20, (1 << 20) + 1].map(capacity);
+    fn a_region_wastes_at_most_a_quarter_above_its_floor() {
+        let rounded = [0, 1, 512, 513, 4096, 4097, 5000, 1 << 20, (1 << 20) + 1].map(region_bytes);
         assert_eq!(rounded, [0, 512, 512, 1024, 4096, 5120, 5120, 1 << 20, (1 << 20) + (1 << 18)]);
         for size in (2048..1 << 20).step_by(977) {
-            assert!(capacity(size) >= size && capacity(size) * 4 <= size * 5, "{size}");
+            assert!(region_bytes(size) >= size && region_bytes(size) * 4 <= size * 5, "{size}");
         }
     }
 }

@@ -4,13 +4,14 @@
 //! not handed out again before its copy has run. To know that costs a driver call, and the calls are spread thin:
 //!
 //! - The copies of a cache are numbered. All are given to one stream, so they run in that order.
-//! - A [`Ring`] has several regions that take turns: the next upload never writes the region of the last.
-//! - Every so many copies a fence is recorded ([`Timeline::mark`]), a fraction of the ring's length apart.
+//! - A [`Pool`] has many regions of one size, which take turns.
+//! - Every so many copies a fence is recorded ([`Timeline::mark`]), half of the pool's length apart.
 //! - Only when a region comes up again whose copy is not known to have run, the driver is asked ([`Timeline::has_run`]). One
-//!   answer frees all regions before the fence: half of the ring.
+//!   answer frees all regions before the fence: half of the pool.
 //!
-//! The region that was written last also is the last image, which the next upload is compared with: it is ordinary cached
-//! memory, fast to read, and needs no second copy of the bytes.
+//! The region that a block was written from last is its image, which the next upload is compared with: it is ordinary cached
+//! memory, fast to read, and needs no second copy of the bytes. A block keeps that one region; when it is written anew, the
+//! region goes back to the pool.
 
 use std::collections::VecDeque;
 
@@ -58,12 +59,13 @@ impl<B: Backend> Timeline<B> {
         Ok(())
     }
 
-    /// Whether `copy` is known to have run. Where it is not, asks the driver for the first fence behind it.
-    fn has_run(&mut self, copy: u64) -> Result<bool, Error> {
+    /// Whether `copy` is known to have run. Where it is not, asks the driver for the first fence behind it; where none stands
+    /// there, records one first.
+    fn has_run(&mut self, stream: &B::Stream, copy: u64) -> Result<bool, Error> {
         if copy <= self.done {
             return Ok(true);
         }
-        let first = self.marks.partition_point(|&(at, _)| at < copy);
+        let first = self.first_mark(stream, copy)?;
         match self.marks.get(first) {
             Some((_, fence)) if B::is_done(fence)? => {
                 self.advance(first);
@@ -75,15 +77,23 @@ impl<B: Backend> Timeline<B> {
 
     /// Waits until `copy` has run.
     fn wait(&mut self, stream: &B::Stream, copy: u64) -> Result<(), Error> {
-        if self.marks.back().is_none_or(|&(at, _)| at < copy) {
-            self.mark(stream, 1)?;
+        if copy <= self.done {
+            return Ok(());
         }
-        let first = self.marks.partition_point(|&(at, _)| at < copy);
+        let first = self.first_mark(stream, copy)?;
         if let Some((_, fence)) = self.marks.get(first) {
             B::wait_on_host(fence)?;
             self.advance(first);
         }
         Ok(())
+    }
+
+    /// The index of the first mark behind `copy`, which is made where there is none.
+    fn first_mark(&mut self, stream: &B::Stream, copy: u64) -> Result<usize, Error> {
+        if self.marks.back().is_none_or(|&(at, _)| at < copy) {
+            self.mark(stream, 1)?;
+        }
+        Ok(self.marks.partition_point(|&(at, _)| at < copy))
     }
 
     /// The mark at `index` has passed, and so have all before it.
@@ -95,121 +105,151 @@ impl<B: Backend> Timeline<B> {
     }
 }
 
-/// Staging regions that take turns.
-pub(crate) struct Ring<B: Backend> {
-    regions: Vec<(B::Region, u64)>,
-    region_bytes: usize,
-    // The region that holds the last image.
-    last: Option<usize>,
+/// A region, and the number of the last copy that reads it. Dropped, it is freed behind that copy.
+pub(crate) struct Image<B: Backend> {
+    // None only while it is dropped.
+    region: Option<B::Region>,
+    copy: u64,
     stream: B::Stream,
 }
 
-/// The regions of one shape take about this much together, so that they stay in a core's second-level cache.
-const RING_BYTES: usize = 1024 * 1024;
-
-/// Regions of a ring: two, so that the last image is whole while the next is written, or as many as make a fence and its query
-/// rare beside small copies.
-const REGIONS: core::ops::RangeInclusive<usize> = 2..=128;
-
-/// The number of regions of `region_bytes` that a ring begins with.
-pub(crate) fn regions_for(region_bytes: usize) -> usize {
-    (RING_BYTES / region_bytes.max(1)).clamp(*REGIONS.start(), *REGIONS.end())
+impl<B: Backend> Image<B> {
+    /// Lends the bytes.
+    #[inline]
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
+        let region = self.region.as_ref().expect("an image has its region until it is dropped");
+        // SAFETY: `stream` is one of the region's device.
+        unsafe { B::read_region(region, read) }
+    }
 }
 
-impl<B: Backend> Ring<B> {
-    /// `regions` of `region_bytes` each.
-    pub(crate) fn allocate(stream: &B::Stream, region_bytes: usize, regions: usize) -> Result<Self, Error> {
-        let regions = match region_bytes {
-            0 => Vec::new(),
-            _ => B::allocate_staging(stream, region_bytes, regions)?,
-        };
-        let regions = regions.into_iter().map(|region| (region, 0)).collect();
-        Ok(Self { regions, region_bytes, last: None, stream: stream.clone() })
+impl<B: Backend> Drop for Image<B> {
+    fn drop(&mut self) {
+        if let Some(region) = self.region.take() {
+            B::retire(&self.stream, vec![region]);
+        }
+    }
+}
+
+/// Regions of one size that take turns.
+pub(crate) struct Pool<B: Backend> {
+    // The next in turn stands first.
+    free: VecDeque<Image<B>>,
+    region_bytes: usize,
+    // All of them, the blocks' images among them.
+    regions: usize,
+    stream: B::Stream,
+}
+
+/// The regions of one size take about this much together, so that they stay in a core's second-level cache.
+const POOL_BYTES: usize = 1024 * 1024;
+
+/// Regions that are allocated at a time: two, so that the last image is whole while the next is written, or as many as make a
+/// fence and its query rare beside small copies.
+const REGIONS: core::ops::RangeInclusive<usize> = 2..=128;
+
+/// How many regions of `region_bytes` are allocated at a time, when `room` bytes are left; `None` where not even one fits.
+pub(crate) fn regions_for(region_bytes: usize, room: u64) -> Option<usize> {
+    let wanted = (POOL_BYTES / region_bytes.max(1)).clamp(*REGIONS.start(), *REGIONS.end());
+    let fits = usize::try_from(room / (region_bytes.max(1) as u64)).unwrap_or(usize::MAX);
+    Some(wanted.min(fits)).filter(|&regions| regions != 0)
+}
+
+impl<B: Backend> Pool<B> {
+    /// A pool without regions.
+    pub(crate) fn new(stream: &B::Stream, region_bytes: usize) -> Self {
+        Self { free: VecDeque::new(), region_bytes, regions: 0, stream: stream.clone() }
     }
 
     /// Bytes of all regions.
     pub(crate) fn size_bytes(&self) -> u64 {
-        (self.region_bytes as u64) * (self.regions.len() as u64)
+        (self.region_bytes as u64).saturating_mul(self.regions as u64)
     }
 
-    /// Bytes of one region.
-    pub(crate) fn region_bytes(&self) -> usize {
-        self.region_bytes
+    /// Regions that are no block's image.
+    pub(crate) fn free_regions(&self) -> usize {
+        self.free.len()
     }
 
-    /// Lends the image that was sent last; `None` where nothing was.
-    #[inline]
-    pub(crate) fn read_image<R>(&self, read: impl FnOnce(Option<&[u8]>) -> R) -> R {
-        match self.last {
-            Some(last) => B::read_region(&self.regions[last].0, |image| read(Some(image))),
-            None => read(None),
+    /// Allocates so many regions more, next in turn.
+    pub(crate) fn add(&mut self, regions: usize) -> Result<(), Error> {
+        let added = B::allocate_staging(&self.stream, self.region_bytes, regions)?;
+        self.regions += added.len();
+        // Every region may come home at once.
+        self.free.reserve(self.regions);
+        for region in added {
+            self.free.push_front(Image { region: Some(region), copy: 0, stream: self.stream.clone() });
         }
-    }
-
-    /// The regions serve another block now: what was sent last is nobody's image.
-    pub(crate) fn forget_image(&mut self) {
-        // The next region in turn is the same all the same.
-        if let Some(last) = self.last.take() {
-            self.regions.rotate_left(last + 1);
-        }
-    }
-
-    fn next(&self) -> usize {
-        self.last.map_or(0, |last| (last + 1) % self.regions.len())
-    }
-
-    /// Whether the next region may be written.
-    pub(crate) fn is_ready(&self, timeline: &mut Timeline<B>) -> Result<bool, Error> {
-        timeline.has_run(self.regions[self.next()].1)
-    }
-
-    /// Waits until the next region may be written.
-    pub(crate) fn wait(&self, timeline: &mut Timeline<B>) -> Result<(), Error> {
-        timeline.wait(&self.stream, self.regions[self.next()].1)
-    }
-
-    /// As many regions again, next in turn.
-    pub(crate) fn grow(&mut self) -> Result<(), Error> {
-        let more = B::allocate_staging(&self.stream, self.region_bytes, self.regions.len())?;
-        let next = self.next();
-        // Behind the last image, which keeps its place.
-        let at = if next == 0 { self.regions.len() } else { next };
-        self.regions.splice(at..at, more.into_iter().map(|region| (region, 0)));
         Ok(())
     }
 
-    /// Lets `pack` write the next region, which is ready, and copies it to `block`. The image is the last one then.
+    /// Whether there is a region that may be written.
+    #[inline]
+    pub(crate) fn is_ready(&self, timeline: &mut Timeline<B>) -> Result<bool, Error> {
+        match self.free.front() {
+            Some(next) => timeline.has_run(&self.stream, next.copy),
+            None => Ok(false),
+        }
+    }
+
+    /// Waits until the next region may be written; there is one.
+    pub(crate) fn wait(&self, timeline: &mut Timeline<B>) -> Result<(), Error> {
+        self.free.front().map_or(Ok(()), |next| timeline.wait(&self.stream, next.copy))
+    }
+
+    /// Takes a region back that is no image any more.
+    pub(crate) fn give_back(&mut self, image: Image<B>, timeline: &Timeline<B>) {
+        if image.copy <= timeline.done {
+            // Ready, and used last: it may still be in a cache.
+            self.free.push_front(image);
+        } else {
+            self.free.push_back(image);
+        }
+    }
+
+    /// Lets `pack` write the next region, which [is ready](Self::is_ready), copies it to `block`, and makes it the block's image.
     ///
-    /// After an error the last image is what it was, and the device too.
+    /// After an error the image is what it was, and the device too.
     #[inline]
     pub(crate) fn send<P>(
         &mut self,
         timeline: &mut Timeline<B>,
         block: &Block<B>,
+        image: &mut Option<Image<B>>,
         pack: impl FnOnce(&mut [u8]) -> Result<P, Error>,
     ) -> Result<P, Error> {
-        let too_large = |needed| Error::new(ErrorKind::TooLarge { needed, available: self.region_bytes as u64 });
+        let region_bytes = self.region_bytes as u64;
+        let too_large = |needed| Error::new(ErrorKind::TooLarge { needed, available: region_bytes });
         let copy_bytes = block.layout().copy_bytes();
-        let Some((memory, offset)) = block.target() else { return Err(too_large(copy_bytes)) };
         let len = usize::try_from(copy_bytes).ok().filter(|&len| len <= self.region_bytes);
-        let len = len.ok_or_else(|| too_large(copy_bytes))?;
-        let next = self.next();
-        let (region, copy) = &mut self.regions[next];
-        let packed = B::write_region(region, |bytes| pack(&mut bytes[..len]))?;
-        // SAFETY: the region is written again only by this function, which is called after `is_ready` or `wait` said that
-        // this copy has run, by a fence that was recorded behind it; and it is dropped only by `drop`, which retires it.
+        let (Some(len), Some((memory, offset))) = (len, block.target()) else { return Err(too_large(copy_bytes)) };
+        // Whoever did not ask before is refused here.
+        let ready = self.free.front_mut().filter(|next| next.copy <= timeline.done);
+        let Some(region) = ready.and_then(|next| next.region.as_mut()) else {
+            return Err(Error::new(ErrorKind::StagingExhausted { in_flight: self.size_bytes() }));
+        };
+        // SAFETY: `stream` is one of the region's device. The last copy that reads the region has run: its number is not
+        // above `done`, which grows only when a fence behind that copy has passed.
+        let packed = unsafe { B::write_region(region, |bytes| pack(&mut bytes[..len])) }?;
+        // SAFETY: the range lies inside the block, which was allocated for this layout. The region is written again only
+        // above, after a fence behind this copy has passed, and freed only by being retired to this stream.
         unsafe { B::copy_staged(&self.stream, region, len, memory, offset)? };
         timeline.submitted += 1;
-        *copy = timeline.submitted;
-        self.last = Some(next);
-        // A fence that is not recorded now is recorded by a later upload: until then the regions count as being read.
-        let _ = timeline.mark(&self.stream, (self.regions.len() as u64 / 2).max(1));
+        if let Some(mut sent) = self.free.pop_front() {
+            sent.copy = timeline.submitted;
+            if let Some(before) = image.replace(sent) {
+                self.give_back(before, timeline);
+            }
+        }
+        // A fence that is not recorded now is recorded when it is needed: until then the regions count as being read.
+        let _ = timeline.mark(&self.stream, (self.regions as u64 / 2).max(1));
         Ok(packed)
     }
 }
 
-impl<B: Backend> Drop for Ring<B> {
+impl<B: Backend> Drop for Pool<B> {
     fn drop(&mut self) {
-        B::retire(&self.stream, self.regions.drain(..).map(|(region, _)| region).collect());
+        let regions: Vec<_> = self.free.iter_mut().filter_map(|image| image.region.take()).collect();
+        B::retire(&self.stream, regions);
     }
 }

@@ -41,7 +41,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
         let mut shape = Shape::default();
         args.walk(&mut shape)?;
         let key = shape.finish();
-        let mut session = self.begin();
+        let mut session = self.begin()?;
         if session.is_capturing()? {
             return upload_captured(&mut session, args);
         }
@@ -99,7 +99,7 @@ impl<S: BackendStream> UploadTarget for S {
         if image_bytes != 0 && S::Backend::is_capturing(self)? {
             return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
         }
-        let block = Block::allocate(self, layout, 0)?;
+        let block = Block::allocate(self, layout)?;
         let mut image = vec![0; image_bytes];
         let pointers = pack(args, block.base(), &mut image)?;
         block.write(image)?;

@@ -280,7 +280,7 @@ fn ten_thousand_shapes_stay_under_the_cap<R: Rig>(rig: &R) {
     }
     let stats = cache.stats();
     assert_eq!((stats.uploads, stats.copies), (10_000, 10_000));
-    assert!(stats.evictions > 9_000 && stats.allocations < 2_000, "{stats:?}");
+    assert!(stats.evictions > 9_000 && stats.device_bytes <= 1 << 20 && stats.staging_bytes <= 16 << 20, "{stats:?}");
 }
 
 fn held_sets_fill_the_cap_and_are_named_in_the_error<R: Rig>(rig: &R) {
@@ -290,9 +290,7 @@ fn held_sets_fill_the_cap_and_are_named_in_the_error<R: Rig>(rig: &R) {
     let first = bytes(1, 2048).upload(&cache).unwrap();
     let second = bytes(2, 2048).upload(&cache).unwrap();
     let error = bytes(3, 2048).upload(&cache).unwrap_err();
-    let ErrorKind::CacheFull { needed_device: 2048, available_device: 0, .. } = *error.kind() else {
-        panic!("{error:?}")
-    };
+    let ErrorKind::CacheFull { needed: 2048, available: 0 } = *error.kind() else { panic!("{error:?}") };
     drop(first);
     let third = bytes(3, 2048).upload(&cache).unwrap();
     assert_eq!(rig.read_device(&stream, third.data.pointer(), 2048), [3; 2048]);

@@ -1,7 +1,7 @@
 //! The cached mode: what only counters, the journal, injected failures and a counting allocator show.
 
 use marshal::host::{Call, Counters, HostDevice, HostStream, Op};
-use marshal::{ArgCache, CacheOptions, DeviceArgs, Error, Uploaded, WhenExhausted};
+use marshal::{ArgCache, CacheOptions, DeviceArgs, Error, ErrorKind, Uploaded, WhenExhausted};
 
 use crate::cases::Rig;
 use crate::heap::ALLOCATIONS;
@@ -13,7 +13,17 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("unchanged_bytes_cost_no_call", unchanged_bytes_cost_no_call),
     ("calls_are_made_on_the_stream_of_the_cache", calls_are_made_on_the_stream_of_the_cache),
     ("every_call_may_fail_once_at_every_point", every_call_may_fail_once_at_every_point),
-    ("a_failure_leaves_the_blocks_as_they_were", a_failure_leaves_the_blocks_as_they_were),
+    ("a_failure_leaves_the_cache_as_it_was", a_failure_leaves_the_cache_as_it_was),
+    (
+        "regions_of_evicted_blocks_are_not_written_while_they_are_read",
+        regions_of_evicted_blocks_are_not_written_while_they_are_read,
+    ),
+    ("a_thousand_sets_may_be_held", a_thousand_sets_may_be_held),
+    ("staging_takes_what_its_cap_leaves", staging_takes_what_its_cap_leaves),
+    ("the_slack_of_an_alignment_counts_under_the_cap", the_slack_of_an_alignment_counts_under_the_cap),
+    ("fences_that_failed_are_made_up_for", fences_that_failed_are_made_up_for),
+    ("a_walk_cannot_use_the_cache_that_it_is_uploaded_to", a_walk_cannot_use_the_cache_that_it_is_uploaded_to),
+    ("a_reserved_block_is_as_good_as_a_used_one", a_reserved_block_is_as_good_as_a_used_one),
     ("a_failed_copy_keeps_the_last_image", a_failed_copy_keeps_the_last_image),
     ("events_that_fail_for_ever_never_let_a_region_be_reused", events_that_fail_for_ever_never_let_a_region_be_reused),
     ("a_panic_in_the_walk_leaves_the_cache_usable", a_panic_in_the_walk_leaves_the_cache_usable),
@@ -215,25 +225,189 @@ fn every_call_may_fail_once_at_every_point() {
     }
 }
 
-fn a_failure_leaves_the_blocks_as_they_were() {
+fn a_failure_leaves_the_cache_as_it_was() {
     for call in [Call::DeviceAlloc, Call::HostAlloc, Call::Copy] {
         let device = HostDevice::new();
         let stream = device.stream();
-        let cache = ArgCache::new(&stream).unwrap();
+        let options = CacheOptions { device_bytes: 64_000, ..CacheOptions::default() };
+        let cache = ArgCache::with_options(&stream, options).unwrap();
         let held = Args::new(1).upload(&cache).unwrap();
-        let before = (device.counters().live_device_blocks, cache.stats());
+        // It would have to go for the next, which is of another size, so that it needs staging too.
+        drop(Args::new(2).upload(&cache).unwrap());
+        let large = Args { sizes: vec![[7; 3]; 5200], pointers: vec![] };
+        let (before, stats) = (device.counters().live_device_blocks, cache.stats());
         device.fail(call, 1);
-        let error = Args::new(2).upload(&cache).unwrap_err();
+        let error = large.upload(&cache).unwrap_err();
         assert!(error.to_string().contains("failed"), "{error}");
         stream.synchronize().unwrap();
-        let counters = device.counters();
-        assert_eq!(counters.live_device_blocks, before.0, "{call:?}");
-        let stats = cache.stats();
-        assert_eq!((stats.uploads, stats.copies), (before.1.uploads, before.1.copies), "{call:?}");
+        assert_eq!(device.counters().live_device_blocks, before, "{call:?}");
+        let after = cache.stats();
+        let counts = |stats: marshal::CacheStats| (stats.uploads, stats.copies, stats.allocations, stats.evictions);
+        assert_eq!(counts(after), counts(stats), "{call:?}");
         assert_eq!(held.read_back().unwrap(), Args::new(1).image());
-        let next = Args::new(2).upload(&cache).unwrap();
-        assert_eq!(next.read_back().unwrap(), Args::new(2).image());
+        assert_eq!(Args::new(2).upload(&cache).unwrap().read_back().unwrap(), Args::new(2).image());
+        assert_eq!(cache.stats().byte_hits, stats.byte_hits + 1, "{call:?}");
+        assert_eq!(large.upload(&cache).unwrap().read_back().unwrap(), bytemuck::cast_slice::<_, u8>(&large.sizes));
+        assert_eq!(cache.stats().evictions, 1);
     }
+}
+
+/// A shape of `words` words.
+fn words(value: u64, words: usize) -> Args {
+    Args { sizes: vec![], pointers: vec![value; words] }
+}
+
+fn regions_of_evicted_blocks_are_not_written_while_they_are_read() {
+    for when_exhausted in [WhenExhausted::Grow, WhenExhausted::Error] {
+        let device = HostDevice::new();
+        let stream = device.stream();
+        let rig = HostRig { device: device.clone() };
+        let options = CacheOptions { device_bytes: 1 << 20, when_exhausted, ..CacheOptions::default() };
+        let cache = ArgCache::with_options(&stream, options).unwrap();
+        let busy = rig.block(&stream);
+        let synchronizes = device.counters().synchronizes;
+        let mut snapshots = Vec::new();
+        // Two shapes of one size class, of which the cap holds one: each takes the other's staging, all of it in flight.
+        for round in 0..6 {
+            for len in [100_000, 99_999] {
+                let args = words(round * 2 + len as u64, len);
+                match args.upload(&cache) {
+                    Ok(dev) => {
+                        snapshots.push((rig.snapshot(&stream, dev.pointers.pointer().cast(), 8), args.pointers[0]))
+                    }
+                    Err(error) => {
+                        assert!(matches!(error.kind(), ErrorKind::StagingExhausted { .. }), "{error}");
+                        assert_eq!(when_exhausted, WhenExhausted::Error);
+                    }
+                }
+                let reserved = cache.reserve(&words(0, len - 1000).layout().unwrap());
+                assert!(reserved.is_ok(), "{reserved:?}");
+            }
+        }
+        assert_eq!(device.counters().synchronizes, synchronizes, "nothing may wait for the stream here");
+        drop(busy);
+        stream.synchronize().unwrap();
+        assert!(snapshots.len() >= 2);
+        for (snapshot, value) in snapshots {
+            assert_eq!(snapshot(), value.to_le_bytes());
+        }
+    }
+}
+
+fn a_thousand_sets_may_be_held() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let sets: Vec<_> = (0..1000).map(|value| words(value, 1024).upload(&cache).unwrap()).collect();
+    for (value, set) in (0_u64..).zip(&sets).step_by(97) {
+        assert_eq!(set.read_back().unwrap()[..8], value.to_le_bytes());
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.device_bytes, 1000 * 8192);
+    // One region each, and what is in turns.
+    assert!(stats.staging_bytes <= 1200 * 8192, "{stats:?}");
+}
+
+fn staging_takes_what_its_cap_leaves() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let upload = |staging_bytes: u64, uploads: u64| {
+        let options = CacheOptions { staging_bytes, ..CacheOptions::default() };
+        let cache = ArgCache::with_options(&stream, options).unwrap();
+        for value in 0..uploads {
+            let args = words(value, 100);
+            let dev = args.upload(&cache)?;
+            assert_eq!(dev.read_back().unwrap()[..8], value.to_le_bytes());
+        }
+        assert!(cache.stats().staging_bytes <= staging_bytes);
+        Ok::<_, Error>(cache.stats().copies)
+    };
+    // 800 bytes in regions of 1024: three, two, and the one that is there.
+    for regions in [3, 2, 1] {
+        assert_eq!(upload(regions * 1024, 50).unwrap(), 50, "{regions} regions");
+    }
+    let error = upload(1023, 1).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::StagingFull { needed: 1024, available: 1023 });
+}
+
+#[derive(DeviceArgs)]
+struct OverAligned {
+    #[device(align = 1_048_576)]
+    value: [u32; 1],
+}
+
+fn the_slack_of_an_alignment_counts_under_the_cap() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let needed = (1 << 20) + (1 << 20) - 512;
+    for (device_bytes, fits) in [(needed, true), (needed - 1, false)] {
+        let options = CacheOptions { device_bytes, ..CacheOptions::default() };
+        let cache = ArgCache::with_options(&stream, options).unwrap();
+        let outcome = OverAligned { value: [1] }.upload(&cache);
+        match outcome {
+            Ok(_) => assert!(fits && cache.stats().device_bytes == needed),
+            Err(error) => {
+                assert!(!fits);
+                assert_eq!(*error.kind(), ErrorKind::CacheFull { needed, available: needed - 1 });
+            }
+        }
+    }
+}
+
+fn fences_that_failed_are_made_up_for() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let options = CacheOptions { when_exhausted: WhenExhausted::Error, ..CacheOptions::default() };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    device.fail(Call::EventRecord, 1);
+    device.fail(Call::EventRecord, 2);
+    for value in 0..20 {
+        let args = words(value, 100_000);
+        assert_eq!(args.upload(&cache).unwrap().read_back().unwrap()[..8], value.to_le_bytes());
+    }
+    assert_eq!(cache.stats().staging_bytes, 2 * 917_504, "an idle stream needs no more");
+}
+
+fn a_walk_cannot_use_the_cache_that_it_is_uploaded_to() {
+    struct Reentrant<'c>(&'c ArgCache<marshal::host::Host>, bool);
+    impl DeviceArgs for Reentrant<'_> {
+        type Pointers = ();
+        fn walk<V: marshal::Visitor>(&self, visitor: &mut V) -> Result<(), Error> {
+            if self.1 {
+                let _ = self.0.stats();
+            }
+            // The first walk folds the shape, before the lock.
+            if let Err(error) = Args::new(1).upload(self.0) {
+                assert_eq!(*error.kind(), ErrorKind::Reentrant);
+                return Err(error);
+            }
+            visitor.column(marshal::ColumnSpec::new("fine"), &[1_u8; 8])?;
+            Ok(())
+        }
+    }
+    let stream = HostDevice::new().stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    assert_eq!(*Reentrant(&cache, false).upload(&cache).unwrap_err().kind(), ErrorKind::Reentrant);
+    let other = ArgCache::new(&stream).unwrap();
+    drop(Reentrant(&cache, true).upload(&other).unwrap());
+    assert_eq!(Args::new(3).upload(&cache).unwrap().read_back().unwrap(), Args::new(3).image());
+}
+
+fn a_reserved_block_is_as_good_as_a_used_one() {
+    let stream = HostDevice::new().stream();
+    let options = CacheOptions { device_bytes: 3 * 8000, ..CacheOptions::default() };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    for value in 0..3 {
+        drop(words(value, 998).upload(&cache).unwrap());
+    }
+    cache.reserve(&words(0, 999).layout().unwrap()).unwrap();
+    cache.reserve(&words(0, 1000).layout().unwrap()).unwrap();
+    assert_eq!((cache.stats().allocations, cache.stats().evictions), (3, 0));
+    cache.reserve(&words(0, 997).layout().unwrap()).unwrap();
+    assert_eq!((cache.stats().allocations, cache.stats().evictions), (4, 1));
+    drop(words(1, 999).upload(&cache).unwrap());
+    drop(words(1, 1000).upload(&cache).unwrap());
+    assert_eq!(cache.stats().allocations, 4, "the block that was used before the reserving went");
 }
 
 fn a_failed_copy_keeps_the_last_image() {

@@ -98,13 +98,15 @@ impl Backend for Cuda {
     }
 
     #[inline]
-    fn read_region<R>(region: &Region, read: impl FnOnce(&[u8]) -> R) -> R {
-        read(region.bytes())
+    unsafe fn read_region<R>(region: &Region, read: impl FnOnce(&[u8]) -> R) -> R {
+        // SAFETY: the caller keeps the context alive, and with it the memory.
+        read(unsafe { region.bytes() })
     }
 
     #[inline]
-    fn write_region<R>(region: &mut Region, write: impl FnOnce(&mut [u8]) -> R) -> R {
-        write(region.bytes_mut())
+    unsafe fn write_region<R>(region: &mut Region, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        // SAFETY: as above; and no copy reads the region any more.
+        write(unsafe { region.bytes_mut() })
     }
 
     #[inline]
@@ -148,6 +150,12 @@ impl Backend for Cuda {
     }
 
     fn synchronize(stream: &Arc<CudaStream>) -> Result<(), Error> {
+        if stream::is_per_thread(stream) {
+            // The handle may have been used on another thread: wait for the work of all.
+            return driver::bind(stream.context())
+                .and_then(|()| result::ctx::synchronize())
+                .map_err(driver::failed("cuCtxSynchronize"));
+        }
         driver::bind(stream.context())
             .and_then(|()| driver::synchronize(stream::own_handle(stream)))
             .map_err(driver::failed("cuStreamSynchronize"))

@@ -16,7 +16,8 @@ pub struct Region {
     len: usize,
 }
 
-/// One page-locked allocation. When its context is gone, so is the memory.
+/// One page-locked allocation. When its context is gone, so is the memory; where somebody else retains the device's primary
+/// context, the memory stays until that one lets go.
 struct Slab {
     memory: NonNull<u8>,
     context: Weak<CudaContext>,
@@ -50,41 +51,44 @@ impl Region {
         Ok((0..regions).map(region).collect())
     }
 
-    /// Bytes of the region.
-    pub(super) fn size_bytes(&self) -> usize {
-        self.len
-    }
-
+    /// # Safety
+    /// The context that the region was allocated in is alive.
     #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(super) unsafe fn bytes(&self) -> &[u8] {
         // SAFETY: `start` lies inside the slab, whose memory is one allocation.
         let first = unsafe { self.slab.memory.add(self.start) };
         // SAFETY: the range lies inside the slab, was initialised by `allocate`, belongs to this region alone, and is not
-        // written while the region is borrowed. The context, and with it the memory, lives: the ring that owns the region
-        // holds its stream.
+        // written while the region is borrowed. The caller keeps the context, and with it the memory, alive.
         unsafe { core::slice::from_raw_parts(first.as_ptr(), self.len) }
     }
 
+    /// # Safety
+    /// The context that the region was allocated in is alive, and no pending copy reads the region.
     #[inline]
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(super) unsafe fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `start` lies inside the slab, whose memory is one allocation.
         let first = unsafe { self.slab.memory.add(self.start) };
-        // SAFETY: as in `bytes`; the region is borrowed for this borrow alone, and no pending copy reads it, as
-        // `Backend::copy_staged` demands.
+        // SAFETY: as in `bytes`; the region is borrowed for this borrow alone, and no copy reads it, as the caller promises.
         unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), self.len) }
     }
 
     /// Copies the first `len` bytes to `offset` of `block`, in the order of `stream`.
     ///
     /// # Safety
-    /// The region is neither written nor freed before the copy has run.
+    /// The region is neither written nor freed before the copy has run, and its context is alive.
     #[inline]
     pub(super) unsafe fn copy(&self, stream: &CudaStream, len: usize, block: &Block, offset: u64) -> Result<(), Error> {
+        let target = block.range(offset, len as u64)?;
+        // SAFETY: the caller keeps the context alive.
+        let bytes = unsafe { self.bytes() };
+        let source = bytes
+            .get(..len)
+            .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: len as u64, available: self.len as u64 }))?;
         let handle = block.handle_of(stream);
         driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
         // SAFETY: the target range lies inside the block, which is borrowed, and whose free comes behind this work; the source
         // stays as it is until the copy has run, as the caller promises.
-        let copied = unsafe { result::memcpy_htod_async(block.address() + offset, &self.bytes()[..len], handle) };
+        let copied = unsafe { result::memcpy_htod_async(target, source, handle) };
         copied.map_err(driver::failed("cuMemcpyHtoDAsync_v2"))
     }
 }

@@ -113,11 +113,11 @@ impl Backend for Host {
         HostRegion::allocate(stream, region_bytes, regions)
     }
 
-    fn read_region<R>(region: &HostRegion, read: impl FnOnce(&[u8]) -> R) -> R {
+    unsafe fn read_region<R>(region: &HostRegion, read: impl FnOnce(&[u8]) -> R) -> R {
         region.with_bytes(|bytes| read(bytes))
     }
 
-    fn write_region<R>(region: &mut HostRegion, write: impl FnOnce(&mut [u8]) -> R) -> R {
+    unsafe fn write_region<R>(region: &mut HostRegion, write: impl FnOnce(&mut [u8]) -> R) -> R {
         region.with_bytes(write)
     }
 
