@@ -46,7 +46,9 @@ pub trait DeviceArgs {
     /// The typed device pointers: for a derived struct `<Name>Pointers`, one [`DeviceColumn`](crate::DeviceColumn) a field.
     type Pointers: Copy;
 
-    /// Shows every column to `visitor`, in declared order. Derived; the other methods are made of it.
+    /// Shows every column to `visitor`, in declared order. Derived; the other methods are made of it, and walk more than once.
+    /// A walk that does not fill the layout that an earlier one gave is refused. While a walk is on its way to a cache, that
+    /// cache is locked: a hand-written walk must not use it.
     ///
     /// # Errors
     /// What the visitor says.
@@ -101,6 +103,7 @@ pub trait DeviceArgs {
 
     /// Packs all columns and sends them with one asynchronous copy.
     ///
+    /// The target is `&Arc<CudaStream>` of cudarc, [`&HostStream`](crate::host::HostStream), or [`&ArgCache`](crate::ArgCache).
     /// With a stream the upload is one-shot: one allocation, one copy, one free when the set is dropped, all ordered on the
     /// stream. Kernels launched on the stream afterwards see the arguments; nothing waits on the host. The arguments may be
     /// changed or dropped as soon as the call returns. A set of 0 bytes allocates and copies nothing.

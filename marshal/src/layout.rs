@@ -157,9 +157,13 @@ impl Layout {
     /// The error of an image of `available` bytes, which are too few: it names the first column that does not fit with its padding.
     #[cold]
     pub(crate) fn too_short(&self, available: u64) -> Error {
-        let fits = |column: &&ColumnLayout| column.end() + column.padding <= available;
-        let column = self.columns.iter().find(|column| !fits(column)).map_or("(none)", |column| column.name);
-        Error::new(ErrorKind::TooShort { column, needed: self.copy_bytes(), available })
+        let does_not_fit = |column: &&ColumnLayout| column.end() + column.padding > available;
+        let needed = self.copy_bytes();
+        Error::new(match self.columns.iter().find(does_not_fit) {
+            Some(column) => ErrorKind::TooShort { column: column.name, needed, available },
+            // It fits now: the arguments are others than a moment ago.
+            None => ErrorKind::Changed { column: "(last)", expected: available, found: needed },
+        })
     }
 
     pub(crate) fn base_alignment(&self) -> Alignment {

@@ -14,11 +14,7 @@ use crate::layout::Layout;
 use crate::pointer::DevicePointer;
 
 /// Where an upload goes: a stream (`&Arc<CudaStream>` of cudarc, [`&HostStream`](crate::host::HostStream)), for a one-shot
-/// upload. This crate alone implements it.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no target of an upload",
-    note = "an upload goes to a stream: `&Arc<CudaStream>` of cudarc or `&HostStream`"
-)]
+/// upload, or an [`&ArgCache`](ArgCache). This crate alone implements it.
 pub trait UploadTarget: sealed::Sealed {
     /// The backend that the target belongs to.
     type Backend: Backend;
@@ -43,7 +39,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
         let key = shape.finish();
         let mut session = self.begin()?;
         if session.is_capturing()? {
-            return upload_captured(&mut session, args);
+            return upload_without_a_call(&mut session, args);
         }
         let mut free = None;
         let mut slots = session.slots(key);
@@ -65,7 +61,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
             None => {
                 let layout = args.layout()?;
                 if layout.size_bytes() == 0 {
-                    return upload_captured(&mut session, args);
+                    return upload_without_a_call(&mut session, args);
                 }
                 session.write_new(key, &layout, pack)?
             }
@@ -74,8 +70,8 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
     }
 }
 
-/// What may be uploaded on a stream that is being captured: a set without bytes, which needs no call.
-fn upload_captured<A: DeviceArgs + ?Sized, B: Backend>(
+/// Uploads a set without bytes, which is all that a stream takes while it is captured; of another, an error that says so.
+fn upload_without_a_call<A: DeviceArgs + ?Sized, B: Backend>(
     session: &mut Session<'_, B>,
     args: &A,
 ) -> Result<Uploaded<A::Pointers, B>, Error> {
@@ -110,7 +106,8 @@ impl<S: BackendStream> UploadTarget for S {
 /// A set: the typed pointers into its block, and what keeps the block.
 ///
 /// Dereferences to the generated pointer struct. The pointers are plain addresses and may be copied out, but are valid only
-/// while the set lives: dropping it frees the block behind all work that its stream was given before the drop. Work on
+/// while the set lives: dropping it frees the block, or returns it to its cache to be written again, behind all work that its
+/// stream was given before the drop. What a kernel reads through a pointer of a set that is gone, nobody can say. Work on
 /// another stream goes through [`on`](Self::on).
 ///
 /// ```

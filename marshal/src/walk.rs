@@ -1,7 +1,8 @@
-//! One walk over the columns, three visitors.
+//! One walk over the columns, for whoever has a question about them.
 //!
 //! An argument set says its columns once, in [`DeviceArgs::walk`](crate::DeviceArgs::walk). [`Measure`] learns the layout from
-//! it, [`Pack`] writes the image and makes the typed pointers in the same pass. Both place columns through one cursor.
+//! it, [`Extent`] its size alone; [`Pack`] writes the image and makes the typed pointers in the same pass. All place columns
+//! through one cursor. The cached mode's visitors are in [`compare`](crate::compare).
 
 use core::marker::PhantomData;
 
