@@ -142,11 +142,11 @@ pub(crate) struct Pool<B: Backend> {
 }
 
 /// The regions of one size take about this much together, so that they stay in a core's second-level cache.
-const POOL_BYTES: usize = 1024 * 1024;
+const POOL_BYTES: usize = 512 * 1024;
 
 /// Regions that are allocated at a time: two, so that the last image is whole while the next is written, or as many as make a
 /// fence and its query rare beside small copies.
-const REGIONS: core::ops::RangeInclusive<usize> = 2..=128;
+const REGIONS: core::ops::RangeInclusive<usize> = 2..=64;
 
 /// How many regions of `region_bytes` are allocated at a time, when `room` bytes are left; `None` where not even one fits.
 pub(crate) fn regions_for(region_bytes: usize, room: u64) -> Option<usize> {
