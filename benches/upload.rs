@@ -284,6 +284,7 @@ mod gpu {
             let mut asked = [Pinned::new(bytes)?, Pinned::new(bytes)?];
             let mut fenced = [Pinned::new(bytes)?, Pinned::new(bytes)?];
             let fence = context.new_event(None)?;
+            let (mut slab, mut args_slab) = (Pinned::new(64 * bytes.next_multiple_of(512))?, args.clone());
             let (mut args_many, mut args_waits) = (args.clone(), args.clone());
             let waits = ArgCache::with_options(
                 &stream,
@@ -342,6 +343,16 @@ mod gpu {
                             black_box(fence.is_complete());
                             fence.record(&stream).expect("it is recorded");
                         }
+                    }),
+                ),
+                (
+                    "L from one slab of 64 regions",
+                    Box::new(|n| {
+                        args_slab.ptr_a[0] = pointer(n);
+                        let at = usize::try_from(n % 64).unwrap_or(0) * bytes.next_multiple_of(512);
+                        let buffer = &mut slab.bytes()[at..at + bytes];
+                        args_slab.pack_by_hand(black_box(buffer));
+                        copy(buffer);
                     }),
                 ),
                 (

@@ -45,7 +45,7 @@ impl ColumnSpec {
 }
 
 /// Where one column stands. All sizes are bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ColumnLayout {
     /// The field's name.
@@ -80,6 +80,16 @@ impl ColumnLayout {
 
     fn end(&self) -> u64 {
         self.offset + self.size_bytes
+    }
+}
+
+impl fmt::Debug for ColumnLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, element, element_bytes, alignment, len, offset, size_bytes, padding, element_type: _ } = self;
+        write!(
+            f,
+            "{name}: {len} x {element} of {element_bytes} bytes at {offset}, {size_bytes} bytes and {padding} of padding, alignment {alignment}"
+        )
     }
 }
 

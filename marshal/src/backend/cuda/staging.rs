@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use cudarc::driver::{CudaContext, CudaStream, result, sys};
+use cudarc::driver::{CudaContext, CudaStream, result};
 
 use super::block::Block;
 use super::driver;
@@ -37,9 +37,9 @@ impl Region {
         let context = stream.context();
         driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
         let _relaxed = driver::Relaxed::enter();
-        // Portable: page-locked for every context, should a block of another be copied from it.
+        // Not portable: staging belongs to one cache, so to one context.
         // SAFETY: the context is bound; what is allocated is initialised below and freed once, by the slab.
-        let allocated = unsafe { result::malloc_host(size_bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
+        let allocated = unsafe { result::malloc_host(size_bytes, 0) };
         let memory =
             allocated.map_err(|error| driver::failed_allocation("cuMemHostAlloc", error, size_bytes as u64))?;
         let memory = NonNull::new(memory.cast::<u8>())
