@@ -9,7 +9,7 @@ const FLOORS: [&[&str]; 5] = [
     &["error", "alignment", "element"],
     &["layout", "pack"],
     &["pointer", "walk", "compare", "column", "__private", "backend"],
-    &["block", "policy", "staging", "cache", "backend/host", "backend/cuda"],
+    &["block", "policy", "staging", "slots", "session", "cache", "backend/host", "backend/cuda"],
     &["upload", "args"],
 ];
 

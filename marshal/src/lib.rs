@@ -87,6 +87,8 @@ mod layout;
 mod pack;
 mod pointer;
 mod policy;
+mod session;
+mod slots;
 mod staging;
 mod upload;
 mod walk;
@@ -96,13 +98,13 @@ pub use crate::args::DeviceArgs;
 #[cfg(feature = "cuda")]
 pub use crate::backend::cuda;
 pub use crate::backend::host;
-pub use crate::cache::{ArgCache, CacheStats};
+pub use crate::cache::ArgCache;
 pub use crate::column::Column;
 pub use crate::element::Element;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::layout::{ColumnLayout, ColumnSpec, Layout, LayoutBuilder};
 pub use crate::pointer::{DeviceColumn, DevicePointer};
-pub use crate::policy::{CacheOptions, WhenExhausted};
+pub use crate::policy::{CacheOptions, CacheStats, WhenExhausted};
 pub use crate::upload::{OnStream, UploadTarget, Uploaded};
 pub use crate::walk::{Row, RowVisitor, Visitor};
 #[cfg(feature = "derive")]

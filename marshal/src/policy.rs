@@ -1,4 +1,4 @@
-//! What the cache may take, and what goes when room is short: decisions on numbers, without memory.
+//! What the cache may take, what it says of itself, and what goes when room is short: numbers and decisions on them, without memory.
 
 /// What the cache may take, and what an upload does when staging is short. Bytes are u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,32 @@ pub enum WhenExhausted {
     Grow,
     /// Returns an error, and changes nothing.
     Error,
+}
+
+/// What a cache did since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Uploads that returned a set.
+    pub uploads: u64,
+    /// Copies to the device.
+    pub copies: u64,
+    /// Bytes of those copies.
+    pub copied_bytes: u64,
+    /// Device blocks that were allocated.
+    pub allocations: u64,
+    /// Uploads that wrote a block of the same shape again.
+    pub shape_hits: u64,
+    /// Uploads whose bytes stood in a block already: nothing was copied.
+    pub byte_hits: u64,
+    /// Blocks that went to make room.
+    pub evictions: u64,
+    /// Uploads that waited, on the host, for a staging region.
+    pub waits: u64,
+    /// Device bytes of all blocks now, those left out that only a set still holds.
+    pub device_bytes: u64,
+    /// Page-locked host bytes of all staging now.
+    pub staging_bytes: u64,
 }
 
 /// What is known of one block of the cache.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use crate::args::{DeviceArgs, pack};
 use crate::backend::{Backend, BackendStream};
 use crate::block::Block;
-use crate::cache::{ArgCache, Session};
+use crate::cache::ArgCache;
 use crate::compare::{Compare, Comparison, Shape};
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::pointer::DevicePointer;
+use crate::session::Session;
 
 /// Where an upload goes: a stream (`&Arc<CudaStream>` of cudarc, [`&HostStream`](crate::host::HostStream)), for a one-shot
 /// upload, or an [`&ArgCache`](ArgCache). This crate alone implements it.

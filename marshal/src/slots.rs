@@ -1,0 +1,178 @@
+//! What a cache keeps: blocks by shape, staging by size, and who goes when room is needed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::backend::Backend;
+use crate::block::Block;
+use crate::policy::{CacheStats, Tenant};
+use crate::staging::{Image, Pool, Timeline};
+
+/// A block, and the staging region that holds what was sent to it last.
+pub(crate) struct Slot<B: Backend> {
+    pub(crate) block: Arc<Block<B>>,
+    /// `None` until the first copy.
+    pub(crate) image: Option<Image<B>>,
+    pub(crate) region_bytes: usize,
+    last_used: u64,
+}
+
+impl<B: Backend> Slot<B> {
+    /// A slot whose block nothing was sent to.
+    pub(crate) fn new(block: Block<B>, region_bytes: usize, last_used: u64) -> Self {
+        Self { block: Arc::new(block), image: None, region_bytes, last_used }
+    }
+
+    /// Lends the block, and the image that stands in it; `None` where none does.
+    #[inline]
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&Block<B>, Option<&[u8]>) -> R) -> R {
+        match &self.image {
+            Some(image) => image.read(|bytes| read(&self.block, Some(bytes))),
+            None => read(&self.block, None),
+        }
+    }
+
+    /// Whether a set, or work on another stream, needs the bytes as they are.
+    #[inline]
+    pub(crate) fn is_held(&mut self) -> bool {
+        Arc::get_mut(&mut self.block).is_none_or(|block| block.is_lent())
+    }
+}
+
+pub(crate) type Shapes<B> = BTreeMap<u64, Vec<Box<Slot<B>>>>;
+pub(crate) type Pools<B> = BTreeMap<usize, Pool<B>>;
+
+pub(crate) struct State<B: Backend> {
+    /// By the folded shape; in each, the slot used last stands first.
+    pub(crate) shapes: Shapes<B>,
+    /// By the size of their regions.
+    pub(crate) pools: Pools<B>,
+    pub(crate) timeline: Timeline<B>,
+    pub(crate) stats: CacheStats,
+}
+
+impl<B: Backend> Default for State<B> {
+    fn default() -> Self {
+        Self {
+            shapes: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            timeline: Timeline::default(),
+            stats: CacheStats::default(),
+        }
+    }
+}
+
+impl<B: Backend> State<B> {
+    /// The slots of that folded shape, the one used last first.
+    #[inline]
+    pub(crate) fn slots(&mut self, key: u64) -> Slots<'_, B> {
+        Slots { slots: self.shapes.get_mut(&key).map_or(&mut [], Vec::as_mut_slice), stats: &mut self.stats }
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn clear(&mut self) {
+        for mut slot in core::mem::take(&mut self.shapes).into_values().flatten() {
+            self.release(&mut slot);
+        }
+        self.pools.clear();
+    }
+
+    /// Returns a slot's staging region to its pool.
+    pub(crate) fn release(&mut self, slot: &mut Slot<B>) {
+        if let (Some(image), Some(pool)) = (slot.image.take(), self.pools.get_mut(&slot.region_bytes)) {
+            pool.give_back(image, &self.timeline);
+        }
+    }
+
+    /// Every slot, and where it is.
+    pub(crate) fn tenants(&mut self) -> (Vec<Tenant>, Vec<(u64, usize)>) {
+        let (mut tenants, mut places) = (Vec::new(), Vec::new());
+        for (&key, slots) in &mut self.shapes {
+            for (index, slot) in slots.iter_mut().enumerate() {
+                tenants.push(Tenant {
+                    device: slot.block.allocated(),
+                    region_bytes: slot.region_bytes,
+                    last_used: slot.last_used,
+                    is_held: slot.is_held(),
+                });
+                places.push((key, index));
+            }
+        }
+        (tenants, places)
+    }
+
+    /// Takes slots out, to be put back or released.
+    pub(crate) fn take(&mut self, gone: &[usize], places: &[(u64, usize)]) -> Vec<(u64, Box<Slot<B>>)> {
+        let mut gone: Vec<(u64, usize)> = gone.iter().map(|&index| places[index]).collect();
+        // From the back, so that the indices before stay right.
+        gone.sort_unstable();
+        let mut taken = Vec::with_capacity(gone.len());
+        for (key, index) in gone.into_iter().rev() {
+            if let Some(slots) = self.shapes.get_mut(&key) {
+                taken.push((key, slots.remove(index)));
+            }
+        }
+        self.shapes.retain(|_, slots| !slots.is_empty());
+        taken
+    }
+
+    /// Lets slots go, and the staging of sizes that none is left of.
+    pub(crate) fn let_go(&mut self, gone: Vec<(u64, Box<Slot<B>>)>) {
+        for (_, mut slot) in gone {
+            self.release(&mut slot);
+            self.stats.evictions += 1;
+        }
+    }
+
+    /// Device bytes of all blocks.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        self.shapes.values().flatten().map(|slot| slot.block.allocated()).fold(0, u64::saturating_add)
+    }
+
+    /// Host bytes of all staging.
+    pub(crate) fn staging_bytes(&self) -> u64 {
+        self.pools.values().map(Pool::size_bytes).fold(0, u64::saturating_add)
+    }
+}
+
+impl<B: Backend> Drop for State<B> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The slots of one folded shape.
+pub(crate) struct Slots<'s, B: Backend> {
+    pub(crate) slots: &'s mut [Box<Slot<B>>],
+    stats: &'s mut CacheStats,
+}
+
+impl<B: Backend> Slots<'_, B> {
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub(crate) fn slot(&mut self, index: usize) -> &mut Slot<B> {
+        &mut self.slots[index]
+    }
+
+    /// The block of slot `index`, whose bytes are those of the arguments.
+    #[inline]
+    pub(crate) fn share(&mut self, index: usize) -> Arc<Block<B>> {
+        let block = Arc::clone(&self.slots[index].block);
+        self.stats.byte_hits += 1;
+        self.used(index);
+        block
+    }
+
+    /// Slot `index` was used by an upload that returns a set.
+    #[inline]
+    pub(crate) fn used(&mut self, index: usize) {
+        self.stats.uploads += 1;
+        self.slots[index].last_used = self.stats.uploads;
+        if index != 0 {
+            self.slots[..=index].rotate_right(1);
+        }
+    }
+}
