@@ -96,6 +96,23 @@ impl<B: Backend> ArgCache<B> {
 
     /// A cache for `stream`. Allocates nothing yet.
     ///
+    /// ```
+    /// use marshal::{ArgCache, CacheOptions, DeviceArgs, ErrorKind, host::HostDevice};
+    ///
+    /// #[derive(DeviceArgs)]
+    /// struct Sizes { m: Vec<u8> }
+    ///
+    /// let stream = HostDevice::new().stream();
+    /// let options = CacheOptions { device_bytes: 4096, ..CacheOptions::default() };
+    /// let cache = ArgCache::with_options(&stream, options)?;
+    /// let held = Sizes { m: vec![1; 4000] }.upload(&cache)?;
+    /// let error = Sizes { m: vec![2; 4000] }.upload(&cache).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::CacheFull { needed: 4000, available: 96 }));
+    /// drop(held); // what nobody holds makes room
+    /// drop(Sizes { m: vec![2; 4000] }.upload(&cache)?);
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_options<S: BackendStream<Backend = B>>(stream: &S, options: CacheOptions) -> Result<Self, Error>
@@ -110,6 +127,19 @@ impl<B: Backend> ArgCache<B> {
 
     /// Allocates block and staging for `layout`, so that the next upload of that shape allocates nothing. Where a block of that
     /// shape is free already, nothing is done.
+    ///
+    /// ```
+    /// use marshal::{ArgCache, Layout, host::HostDevice};
+    ///
+    /// let cache = ArgCache::new(&HostDevice::new().stream())?;
+    /// let mut plan = Layout::builder();
+    /// plan.column::<i32>("m", 64)?;
+    /// cache.reserve(&plan.finish()?)?;
+    /// assert_eq!((cache.stats().allocations, cache.stats().copies), (1, 0));
+    /// cache.clear();
+    /// assert_eq!((cache.stats().device_bytes, cache.stats().staging_bytes), (0, 0));
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
     ///
     /// # Errors
     /// When the memory is not to be had, or the stream is being captured.

@@ -116,7 +116,7 @@ impl<B: Backend> State<B> {
         taken
     }
 
-    /// Lets slots go, and the staging of sizes that none is left of.
+    /// Lets slots go that were taken out; their staging returns to its pools.
     pub(crate) fn let_go(&mut self, gone: Vec<(u64, Box<Slot<B>>)>) {
         for (_, mut slot) in gone {
             self.release(&mut slot);

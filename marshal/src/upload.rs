@@ -145,7 +145,27 @@ impl<P, B: Backend> Uploaded<P, B> {
 
     /// The set for use on another stream of the same device. `other` waits for the work that the set's stream has been given
     /// so far, the upload among it. When the returned value is dropped, the set's stream waits for the work that `other` has
-    /// been given by then; so the block is not freed before that work is done. Nothing waits on the host.
+    /// been given by then; so the block is neither freed nor rewritten before that work is done. Nothing waits on the host.
+    ///
+    /// ```
+    /// use marshal::{DeviceArgs, host::HostDevice};
+    ///
+    /// #[derive(DeviceArgs)]
+    /// struct Sizes { m: Vec<i32> }
+    ///
+    /// let device = HostDevice::new();
+    /// let (home, other) = (device.stream(), device.stream());
+    /// let dev = Sizes { m: vec![1, 2] }.upload(&home)?;
+    /// {
+    ///     let lent = dev.on(&other)?;
+    ///     let m = lent.m;
+    ///     other.launch(move |memory| assert_eq!(memory.read(m), [1, 2]))?;
+    /// } // given back once the work has been given to the stream
+    /// drop(dev);
+    /// other.synchronize()?;
+    /// # home.synchronize()?;
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
     ///
     /// # Errors
     /// When `other` belongs to another device, or the driver has no event.
