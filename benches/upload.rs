@@ -283,6 +283,7 @@ mod gpu {
             let (mut args_asked, mut args_fenced) = (args.clone(), args.clone());
             let mut asked = [Pinned::new(bytes)?, Pinned::new(bytes)?];
             let mut fenced = [Pinned::new(bytes)?, Pinned::new(bytes)?];
+            let (mut compared, mut args_compared) = ([Pinned::new(bytes)?, Pinned::new(bytes)?], args.clone());
             let fence = context.new_event(None)?;
             let (mut slab, mut args_slab) = (Pinned::new(64 * bytes.next_multiple_of(512))?, args.clone());
             let (mut args_many, mut args_waits) = (args.clone(), args.clone());
@@ -318,6 +319,24 @@ mod gpu {
                         args_many.ptr_a[0] = pointer(n);
                         let buffer = many[usize::try_from(n % 64).unwrap_or(0)].bytes();
                         args_many.pack_by_hand(black_box(buffer));
+                        copy(buffer);
+                    }),
+                ),
+                (
+                    "L, compared with the last image first",
+                    Box::new(|n| {
+                        args_compared.ptr_a[0] = pointer(n);
+                        let [even, odd] = &mut compared;
+                        let (buffer, last) = if n % 2 == 0 { (even, odd) } else { (odd, even) };
+                        let mut end = 0;
+                        let equal = args_compared.columns().iter().all(|column| {
+                            let offset = end;
+                            end = (offset + column.len()).next_multiple_of(16);
+                            last.bytes()[offset..offset + column.len()] == **column
+                        });
+                        black_box(equal);
+                        let buffer = buffer.bytes();
+                        args_compared.pack_by_hand(black_box(buffer));
                         copy(buffer);
                     }),
                 ),
