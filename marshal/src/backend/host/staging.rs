@@ -2,13 +2,13 @@
 
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::fault::{Call, fault};
 use super::journal::Op;
 use super::memory::{POISON, Violation};
-use super::state::DeviceHandle;
+use super::state::{DeviceHandle, State};
 use super::stream::HostStream;
 use crate::error::{Error, ErrorKind};
 
@@ -34,7 +34,20 @@ use crate::error::{Error, ErrorKind};
 pub struct HostStaging {
     region: Arc<Region>,
     device: Arc<DeviceHandle>,
-    retired: AtomicBool,
+    // Regions that were not given to a stream to be freed; 0 where the memory is used as a whole.
+    regions: AtomicUsize,
+    release: Mutex<Release>,
+}
+
+/// What the journal knows of the end of staging.
+#[derive(Clone, Copy, Debug)]
+enum Release {
+    /// Nothing yet.
+    Owed,
+    /// That it is freed.
+    Entered,
+    /// Nothing, for the call has failed: the memory stays.
+    Failed,
 }
 
 /// The memory behind it, which pending copies hold too.
@@ -66,7 +79,12 @@ impl HostStaging {
         state.journal.enter(Op::HostAlloc { address, size_bytes });
         drop(state);
         let region = Region { content: Mutex::new(Content { bytes, freed: false }), address, size_bytes };
-        Ok(Self { region: Arc::new(region), device: device.clone(), retired: AtomicBool::new(false) })
+        Ok(Self {
+            region: Arc::new(region),
+            device: device.clone(),
+            regions: AtomicUsize::new(0),
+            release: Mutex::new(Release::Owed),
+        })
     }
 
     /// The host address of the first byte.
@@ -106,22 +124,23 @@ impl HostStaging {
 
 impl Drop for HostStaging {
     fn drop(&mut self) {
-        let mut state = self.device.lock();
-        // A driver's callback may not free page-locked memory.
-        // What was given to a stream to be freed is freed by the backend, which is no callback.
-        let is_retired = self.retired.load(Ordering::Relaxed);
-        let refused = if is_retired { state.strike(Call::HostFree) } else { state.admit(Call::HostFree, None) };
-        match refused {
-            Ok(()) => {
+        match *self.release.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            Release::Entered => {}
+            Release::Failed => return,
+            Release::Owed => {
+                let mut state = self.device.lock();
+                // A driver's callback may not free page-locked memory.
+                if let Err(error) = state.admit(Call::HostFree, None) {
+                    state.fail_device(error);
+                    return;
+                }
                 state.journal.enter(Op::HostFree { address: self.region.address, size_bytes: self.region.size_bytes });
-                drop(state);
-                self.region.with_content(|content| {
-                    content.bytes.fill(POISON);
-                    content.freed = true;
-                });
             }
-            Err(error) => state.fail_device(error),
         }
+        self.region.with_content(|content| {
+            content.bytes.fill(POISON);
+            content.freed = true;
+        });
     }
 }
 
@@ -147,7 +166,9 @@ impl HostRegion {
         let size_bytes = region_bytes
             .checked_mul(regions)
             .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: u64::MAX, available: usize::MAX as u64 }))?;
-        let staging = Arc::new(stream.device().alloc_staging(size_bytes)?);
+        let staging = stream.device().alloc_staging(size_bytes)?;
+        staging.regions.store(regions, Ordering::Relaxed);
+        let staging = Arc::new(staging);
         let region =
             |index| Self { staging: Arc::clone(&staging), range: index * region_bytes..(index + 1) * region_bytes };
         Ok((0..regions).map(region).collect())
@@ -164,8 +185,25 @@ impl HostRegion {
         source.ok_or_else(|| fault(format!("{len} bytes pass the end of the staging region of {}", self.range.len())))
     }
 
-    pub(super) fn retire(&self) {
-        self.staging.retired.store(true, Ordering::Relaxed);
+    /// Enters the release of the memory in the journal with the last of its regions, as the free of a block is entered when it is
+    /// submitted. The memory goes when the work before it is done.
+    pub(super) fn retire(&self, state: &mut State) {
+        let staging = &self.staging;
+        if staging.regions.fetch_sub(1, Ordering::Relaxed) != 1 {
+            return;
+        }
+        let release = match state.strike(Call::HostFree) {
+            Ok(()) => {
+                let (address, size_bytes) = (staging.region.address, staging.region.size_bytes);
+                state.journal.enter(Op::HostFree { address, size_bytes });
+                Release::Entered
+            }
+            Err(error) => {
+                state.fail_device(error);
+                Release::Failed
+            }
+        };
+        *staging.release.lock().unwrap_or_else(PoisonError::into_inner) = release;
     }
 }
 

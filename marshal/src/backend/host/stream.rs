@@ -247,10 +247,10 @@ impl HostStream {
         if regions.is_empty() {
             return;
         }
-        for region in &regions {
-            region.retire();
-        }
         let mut state = self.lock();
+        for region in &regions {
+            region.retire(&mut state);
+        }
         if let Err(error) = submit(self.shared(), &mut state, self.id(), Task::Retire(Retired::new(regions))) {
             state.fail_stream(self.id(), error);
         }
