@@ -103,7 +103,7 @@ fn a_failing_free_is_no_panic() {
 fn a_base_that_is_little_aligned_never_misaligns_a_column() {
     for base_offset in [0, 8, 16, 48, 64, 128, 256, 4096 + 16] {
         let rig = HostRig { device: HostDevice::with_options(HostOptions { base_offset, ..HostOptions::default() }) };
-        for (name, case) in cases::all::<HostRig>() {
+        for (name, case) in cases::upload::all::<HostRig>() {
             if name.contains("align") || name.contains("order") || name.contains("map") {
                 case(&rig);
             }
