@@ -3,14 +3,12 @@
 //! [`Shape`] folds the columns' lengths into a number by which a shape is looked up: a hint, never a proof. [`Compare`] is the
 //! proof: it holds each column against a layout and each byte against the last image, and binds the pointers as it goes.
 
-use core::marker::PhantomData;
-
 use crate::element::Element;
 use crate::error::Error;
 use crate::layout::{ColumnLayout, ColumnSpec, Layout};
 use crate::pack::tile_rows;
 use crate::pointer::DeviceColumn;
-use crate::walk::{Row, RowVisitor, Visitor, bind, sealed, unbound};
+use crate::walk::{ByLength, Row, RowVisitor, Visitor, bind, fields_by_length, sealed, unbound};
 
 /// Folds lengths and element sizes.
 #[derive(Debug, Default)]
@@ -42,30 +40,22 @@ impl Shape {
 
 impl sealed::Sealed for Shape {}
 
+impl ByLength for Shape {
+    #[inline]
+    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+        self.fold(len as u64, T::SIZE_BYTES);
+        unbound(spec, len)
+    }
+}
+
 impl Visitor for Shape {
     #[inline]
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        self.fold(elements.len() as u64, T::SIZE_BYTES);
-        unbound(spec, elements.len())
+        self.by_length(spec, elements.len())
     }
 
     fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
-        R::fields(&mut ShapeRows { shape: self, rows: rows.len(), row: PhantomData })
-    }
-}
-
-struct ShapeRows<'s, R> {
-    shape: &'s mut Shape,
-    rows: usize,
-    row: PhantomData<R>,
-}
-
-impl<R> sealed::Sealed for ShapeRows<'_, R> {}
-
-impl<R> RowVisitor<R> for ShapeRows<'_, R> {
-    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
-        self.shape.fold(self.rows as u64, T::SIZE_BYTES);
-        unbound(spec, self.rows)
+        fields_by_length::<R, _>(self, rows.len())
     }
 }
 
@@ -140,7 +130,7 @@ impl Visitor for Compare<'_> {
 
     fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
         let fields = self.columns.clone();
-        let pointers = R::fields(&mut CheckRows { compare: self, rows: rows.len(), row: PhantomData })?;
+        let pointers = fields_by_length::<R, _>(self, rows.len())?;
         let tile_rows = tile_rows::<R>();
         for (index, tile) in rows.chunks(tile_rows).enumerate() {
             if self.found != Comparison::Equal {
@@ -153,19 +143,12 @@ impl Visitor for Compare<'_> {
     }
 }
 
-struct CheckRows<'c, 'a, R> {
-    compare: &'c mut Compare<'a>,
-    rows: usize,
-    row: PhantomData<R>,
-}
-
-impl<R> sealed::Sealed for CheckRows<'_, '_, R> {}
-
-impl<R> RowVisitor<R> for CheckRows<'_, '_, R> {
-    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
-        match self.compare.next::<T>(spec, self.rows) {
-            Some(column) => bind(self.compare.base, column.offset, self.rows),
-            None => unbound(spec, self.rows),
+/// Holds a column against the layout, for the tiles to compare.
+impl ByLength for Compare<'_> {
+    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+        match self.next::<T>(spec, len) {
+            Some(column) => bind(self.base, column.offset, len),
+            None => unbound(spec, len),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::block::Block;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::policy::{self, CacheOptions, CacheStats, WhenExhausted};
-use crate::slots::{Pools, Slot, Slots, State};
+use crate::slots::{Pools, Slot, Slots, State, staging_bytes};
 use crate::staging::{Image, Pool, Timeline, regions_for};
 
 /// One upload's hold on the cache.
@@ -208,8 +208,7 @@ fn make_ready<B: Backend>(
     options: &CacheOptions,
     image: Option<&mut Option<Image<B>>>,
 ) -> Result<(), Error> {
-    let taken = pools.values().map(Pool::size_bytes).fold(0, u64::saturating_add);
-    let room = options.staging_bytes.saturating_sub(taken);
+    let room = options.staging_bytes.saturating_sub(staging_bytes(pools));
     let pool = pools.entry(region_bytes).or_insert_with(|| Pool::new(stream, region_bytes));
     let is_empty = pool.free_regions() == 0;
     if (is_empty || options.when_exhausted == WhenExhausted::Grow)

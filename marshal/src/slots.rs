@@ -131,8 +131,13 @@ impl<B: Backend> State<B> {
 
     /// Host bytes of all staging.
     pub(crate) fn staging_bytes(&self) -> u64 {
-        self.pools.values().map(Pool::size_bytes).fold(0, u64::saturating_add)
+        staging_bytes(&self.pools)
     }
+}
+
+/// Host bytes of all regions.
+pub(crate) fn staging_bytes<B: Backend>(pools: &Pools<B>) -> u64 {
+    pools.values().map(Pool::size_bytes).fold(0, u64::saturating_add)
 }
 
 impl<B: Backend> Drop for State<B> {

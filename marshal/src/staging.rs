@@ -33,7 +33,7 @@ pub(crate) struct Timeline<B: Backend> {
 
 impl<B: Backend> Default for Timeline<B> {
     fn default() -> Self {
-        // Room for the fences of a few rings: the first uploads allocate no more than later ones.
+        // Room for the fences of a few pools: the first uploads allocate no more than later ones.
         Self { submitted: 0, done: 0, marks: VecDeque::with_capacity(64), spare: Vec::with_capacity(64) }
     }
 }

@@ -4,8 +4,6 @@
 //! it, [`Extent`] its size alone; [`Pack`] writes the image and makes the typed pointers in the same pass. All place columns
 //! through one cursor. The cached mode's visitors are in [`compare`](crate::compare).
 
-use core::marker::PhantomData;
-
 use crate::alignment::Alignment;
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
@@ -60,6 +58,32 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
+/// A visitor, or a step of one, that asks no more of a column than its length. For it rows are columns of one length.
+pub(crate) trait ByLength {
+    /// The next column, of `len` elements.
+    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error>;
+}
+
+/// Shows each field of so many rows to `visitor`, as a column.
+#[inline]
+pub(crate) fn fields_by_length<R: Row, V: ByLength>(visitor: &mut V, rows: usize) -> Result<R::Pointers, Error> {
+    R::fields(&mut FieldsByLength { visitor, rows })
+}
+
+struct FieldsByLength<'v, V> {
+    visitor: &'v mut V,
+    rows: usize,
+}
+
+impl<V> sealed::Sealed for FieldsByLength<'_, V> {}
+
+impl<R, V: ByLength> RowVisitor<R> for FieldsByLength<'_, V> {
+    #[inline]
+    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
+        self.visitor.by_length(spec, self.rows)
+    }
+}
+
 /// The first visitor: learns the layout, touches no element.
 #[derive(Debug, Default)]
 pub(crate) struct Measure {
@@ -71,36 +95,24 @@ impl Measure {
     pub(crate) fn finish(self) -> Result<Layout, Error> {
         self.plan.finish()
     }
+}
 
-    fn place<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+impl sealed::Sealed for Measure {}
+
+impl ByLength for Measure {
+    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
         self.plan.place::<T>(spec, len as u64)?;
         unbound(spec, len)
     }
 }
 
-impl sealed::Sealed for Measure {}
-
 impl Visitor for Measure {
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        self.place(spec, elements.len())
+        self.by_length(spec, elements.len())
     }
 
     fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
-        R::fields(&mut MeasureRows { measure: self, rows: rows.len(), row: PhantomData })
-    }
-}
-
-struct MeasureRows<'m, R> {
-    measure: &'m mut Measure,
-    rows: usize,
-    row: PhantomData<R>,
-}
-
-impl<R> sealed::Sealed for MeasureRows<'_, R> {}
-
-impl<R> RowVisitor<R> for MeasureRows<'_, R> {
-    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
-        self.measure.place(spec, self.rows)
+        fields_by_length::<R, _>(self, rows.len())
     }
 }
 
@@ -119,30 +131,22 @@ impl Extent {
 
 impl sealed::Sealed for Extent {}
 
+impl ByLength for Extent {
+    #[inline]
+    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+        self.cursor.place::<T>(spec, len as u64)?;
+        unbound(spec, len)
+    }
+}
+
 impl Visitor for Extent {
     #[inline]
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        self.cursor.place::<T>(spec, elements.len() as u64)?;
-        unbound(spec, elements.len())
+        self.by_length(spec, elements.len())
     }
 
     fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
-        R::fields(&mut ExtentRows { extent: self, rows: rows.len(), row: PhantomData })
-    }
-}
-
-struct ExtentRows<'e, R> {
-    extent: &'e mut Extent,
-    rows: usize,
-    row: PhantomData<R>,
-}
-
-impl<R> sealed::Sealed for ExtentRows<'_, R> {}
-
-impl<R> RowVisitor<R> for ExtentRows<'_, R> {
-    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
-        self.extent.cursor.place::<T>(spec, self.rows as u64)?;
-        unbound(spec, self.rows)
+        fields_by_length::<R, _>(self, rows.len())
     }
 }
 
@@ -179,7 +183,7 @@ impl Visitor for Pack<'_> {
     /// A transpose in one pass over the rows: tile by tile, each tile's fields one after the other.
     fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
         let start = self.cursor;
-        let pointers = R::fields(&mut ReserveRows { pack: self, rows: rows.len(), row: PhantomData })?;
+        let pointers = fields_by_length::<R, _>(self, rows.len())?;
         let tile_rows = tile_rows::<R>();
         for (index, tile) in rows.chunks(tile_rows).enumerate() {
             R::fields(&mut PackTile {
@@ -195,19 +199,12 @@ impl Visitor for Pack<'_> {
     }
 }
 
-struct ReserveRows<'p, 'a, R> {
-    pack: &'p mut Pack<'a>,
-    rows: usize,
-    row: PhantomData<R>,
-}
-
-impl<R> sealed::Sealed for ReserveRows<'_, '_, R> {}
-
-impl<R> RowVisitor<R> for ReserveRows<'_, '_, R> {
-    fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
-        let place = self.pack.cursor.place::<T>(spec, self.rows as u64)?;
-        self.pack.packer.advance(spec.name(), place)?;
-        bind(self.pack.base, place.offset, self.rows)
+/// Reserves a column, for the tiles to fill.
+impl ByLength for Pack<'_> {
+    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+        let place = self.cursor.place::<T>(spec, len as u64)?;
+        self.packer.advance(spec.name(), place)?;
+        bind(self.base, place.offset, len)
     }
 }
 
