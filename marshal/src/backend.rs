@@ -35,6 +35,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// A point in the work of a stream.
     type Fence: Send + Sync;
 
+    /// A captured graph that can be launched. Dropping it leaves launches alone that are under way.
+    type Graph: Send;
+
     /// The alignment that every block of this stream's device has at least.
     fn block_alignment(stream: &Self::Stream) -> Alignment;
 
@@ -66,13 +69,13 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn allocate_staging(stream: &Self::Stream, region_bytes: usize, regions: usize)
     -> Result<Vec<Self::Region>, Error>;
 
-    /// Lends the region's bytes, to be read. Pending copies may read them meanwhile.
+    /// Lends the region's bytes, to be read. Pending copies may read them meanwhile. `read` lends no other region.
     ///
     /// # Safety
     /// A stream of the device that the region was allocated on is alive.
     unsafe fn read_region<R>(region: &Self::Region, read: impl FnOnce(&[u8]) -> R) -> R;
 
-    /// Lends the region's bytes, to be written.
+    /// Lends the region's bytes, to be written. `write` lends no other region.
     ///
     /// # Safety
     /// As for [`read_region`](Self::read_region), and every copy from the region has run.
@@ -101,7 +104,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Copies `len` bytes from `offset` of `block` to the host, ordered on `stream`, and waits for them.
     ///
     /// # Errors
-    /// When the copy, or work before it on the stream, failed.
+    /// When the copy, or work before it on the stream, failed. While the stream is being captured, before anything is done: the capture
+    /// stays valid.
     fn copy_dtoh(stream: &Self::Stream, block: &Self::Block, offset: u64, len: u64) -> Result<Vec<u8>, Error>;
 
     /// The point behind all work that `stream` has been given so far.
@@ -139,6 +143,48 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// # Errors
     /// When that work failed.
     fn synchronize(stream: &Self::Stream) -> Result<(), Error>;
+
+    /// Begins to capture what this thread gives to the stream.
+    ///
+    /// # Errors
+    /// When the stream is being captured already, or cannot be.
+    fn begin_capture(stream: &Self::Stream) -> Result<(), Error>;
+
+    /// Ends the capture, and makes a graph of it that can be launched.
+    ///
+    /// # Errors
+    /// When a call has made the capture invalid, or the graph cannot be made. The stream does not capture any more then either.
+    fn end_capture(stream: &Self::Stream) -> Result<Self::Graph, Error>;
+
+    /// Launches the graph, ordered on `stream`, the one that it was captured on.
+    ///
+    /// # Errors
+    /// When it was not launched.
+    fn launch(stream: &Self::Stream, graph: &mut Self::Graph) -> Result<(), Error>;
+
+    /// Lets the launches of `graph` to come read `region` in the copy that was captured to `offset` of `block`. Launches before are
+    /// not affected.
+    ///
+    /// # Safety
+    /// As for [`copy_staged`](Self::copy_staged), where each launch is a call that reads the region, until another source is set or
+    /// the graph is dropped.
+    ///
+    /// # Errors
+    /// When the graph has no such copy, or the driver refuses; then the launches read what they read before.
+    unsafe fn set_source(
+        graph: &mut Self::Graph,
+        region: &Self::Region,
+        len: usize,
+        block: &Self::Block,
+        offset: u64,
+    ) -> Result<(), Error>;
+
+    /// Keeps `what` for the graph that `stream` is being captured into: until the graph and its launches are gone. It is dropped at
+    /// some time after that, on a thread that calls this crate.
+    ///
+    /// # Errors
+    /// When the graph cannot keep it. Then `what` is never dropped, since the graph may read what it owns.
+    fn keep(stream: &Self::Stream, what: Box<dyn Send>) -> Result<(), Error>;
 
     /// Whether the handle names another stream on every thread.
     fn is_per_thread(stream: &Self::Stream) -> bool;

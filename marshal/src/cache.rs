@@ -32,16 +32,14 @@
 //! - Kernels only read columns: what a kernel wrote into one, a later upload of the same bytes would not notice.
 
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::backend::{Backend, BackendStream};
-use crate::compare::Shape;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::policy::{CacheOptions, CacheStats};
 use crate::session::Session;
-use crate::slots::{Slot, State};
+use crate::shared::{Locked, Shared};
 
 /// Device blocks and staging, reused from upload to upload. Bound to the stream that it is made with; shared between threads.
 ///
@@ -75,11 +73,7 @@ use crate::slots::{Slot, State};
 /// # Ok::<(), marshal::Error>(())
 /// ```
 pub struct ArgCache<B: Backend> {
-    stream: B::Stream,
-    options: CacheOptions,
-    state: Mutex<State<B>>,
-    // The thread that has the lock, by `here`; 0 for none.
-    owner: AtomicUsize,
+    shared: Arc<Shared<B>>,
 }
 
 impl<B: Backend> ArgCache<B> {
@@ -122,11 +116,11 @@ impl<B: Backend> ArgCache<B> {
         if B::is_per_thread(stream) {
             return Err(Error::new(ErrorKind::PerThreadStream { device: B::device_name(stream) }));
         }
-        Ok(Self { stream: stream.clone(), options, state: Mutex::new(State::default()), owner: AtomicUsize::new(0) })
+        Ok(Self { shared: Arc::new(Shared::new(stream, options)) })
     }
 
-    /// Allocates block and staging for `layout`, so that the next upload of that shape allocates nothing. Where a block of that
-    /// shape is free already, nothing is done.
+    /// Allocates block and staging for `layout`, so that the next upload of that shape allocates nothing, be it into a capture.
+    /// Where a block of that shape is free already, and staging, nothing is done. Does not wait.
     ///
     /// ```
     /// use marshal::{ArgCache, Layout, host::HostDevice};
@@ -144,17 +138,23 @@ impl<B: Backend> ArgCache<B> {
     /// # Errors
     /// When the memory is not to be had, or the stream is being captured.
     pub fn reserve(&self, layout: &Layout) -> Result<(), Error> {
+        self.reserve_sets(layout, 1)
+    }
+
+    /// [`reserve`](Self::reserve) for so many sets of one shape that are held at a time, or captured into one graph: each has a
+    /// block and staging of its own.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve); what was allocated until then stays, free.
+    pub fn reserve_sets(&self, layout: &Layout, sets: usize) -> Result<(), Error> {
         let mut session = self.begin()?;
-        let key = Shape::of(layout);
-        let is_free = |slot: &mut Box<Slot<B>>| slot.block.layout() == layout && !slot.is_held();
-        if layout.size_bytes() == 0 || session.slots(key).slots.iter_mut().any(is_free) {
+        if layout.size_bytes() == 0 {
             return Ok(());
         }
         if session.is_capturing()? {
-            return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
+            return Err(Error::new(ErrorKind::NotReserved { needed: layout.size_bytes() }));
         }
-        session.with_new_slot(key, layout, |_, _, _| Ok(()))?;
-        Ok(())
+        session.reserve(layout, sets)
     }
 
     /// What the cache did so far.
@@ -163,67 +163,61 @@ impl<B: Backend> ArgCache<B> {
     /// In a walk over arguments that are being uploaded to this cache.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        let state = self.lock();
-        let mut stats = state.stats;
-        stats.device_bytes = state.device_bytes();
-        stats.staging_bytes = state.staging_bytes();
+        let mut locked = self.lock();
+        locked.take_returned();
+        let mut stats = locked.state.stats;
+        stats.device_bytes = locked.state.device_bytes();
+        stats.staging_bytes = locked.state.staging_bytes();
         stats
     }
 
-    /// Lets go of all blocks and staging. What a set holds is freed when the set is dropped; staging that a pending copy reads
-    /// is freed behind it. Does not wait.
+    /// Lets go of all blocks and staging. What a set holds is freed when the set is dropped, what a graph reads when the graph is;
+    /// staging that a pending copy reads is freed behind it. Does not wait.
     ///
     /// # Panics
     /// In a walk over arguments that are being uploaded to this cache.
     pub fn clear(&self) {
-        self.lock().clear();
+        let mut locked = self.lock();
+        locked.take_returned();
+        locked.state.clear();
     }
 
     /// The stream that the cache belongs to.
     #[must_use]
     pub fn stream(&self) -> &B::Stream {
-        &self.stream
+        &self.shared.stream
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<B>> {
-        assert!(!self.is_mine(), "{}", ErrorKind::Reentrant);
-        // A walk that panicked has changed no state: see the protocol.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether this very thread has the lock, and would wait for itself.
-    #[inline]
-    fn is_mine(&self) -> bool {
-        // Only this thread stores its own mark.
-        self.owner.load(Ordering::Relaxed) == here()
+    fn lock(&self) -> Locked<'_, B> {
+        self.shared.lock().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Locks the cache for one upload.
     #[inline]
     pub(crate) fn begin(&self) -> Result<Session<'_, B>, Error> {
-        if self.is_mine() {
-            return Err(Error::new(ErrorKind::Reentrant));
-        }
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.owner.store(here(), Ordering::Relaxed);
-        Ok(Session::new(&self.stream, &self.options, &self.owner, state))
+        Session::begin(&self.shared)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<B>> {
+        &self.shared
     }
 }
 
-/// A mark of this thread: the address of a thread-local. Never the 0 that means nobody; 1 while the thread ends.
-#[inline]
-fn here() -> usize {
-    thread_local! {
-        static HERE: u8 = const { 0 };
+impl<B: Backend> Drop for ArgCache<B> {
+    fn drop(&mut self) {
+        // A graph may still keep what is behind the handle. In a walk under the lock there is nothing to do but leave it to the graph.
+        if let Ok(mut locked) = self.shared.lock() {
+            locked.take_returned();
+            locked.state.clear();
+        }
     }
-    HERE.try_with(|here| core::ptr::from_ref(here).addr()).unwrap_or(1)
 }
 
 impl<B: Backend> fmt::Debug for ArgCache<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ArgCache")
-            .field("stream", &B::device_name(&self.stream))
-            .field("options", &self.options)
+            .field("stream", &B::device_name(&self.shared.stream))
+            .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
 }

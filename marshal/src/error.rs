@@ -76,10 +76,35 @@ pub enum ErrorKind {
         /// The most that this host can address in one piece.
         available: u64,
     },
-    /// An upload that would allocate, on a stream that is being captured into a graph. The capture is still valid.
+    /// A one-shot upload on a stream that is being captured into a graph. The capture is still valid.
     Capturing {
         /// Bytes that the upload would have allocated.
         needed: u64,
+    },
+    /// An upload to a cache whose stream is being captured, without a free block and staging of that shape. The capture is
+    /// still valid.
+    NotReserved {
+        /// Bytes that the upload would have allocated.
+        needed: u64,
+    },
+    /// A call that has no place in a capture, on a stream that is being captured. The capture is still valid.
+    NotInCapture {
+        /// What was called.
+        call: &'static str,
+    },
+    /// A graph was told to refresh a set that is not one of its own.
+    NotInGraph {
+        /// The sets that the graph has.
+        sets: u64,
+    },
+    /// A graph was given arguments of another shape than its set has. The set stands as before.
+    OtherShape {
+        /// The first column that differs.
+        column: &'static str,
+        /// Its elements in the graph; 0 where the graph has no such column.
+        expected: u64,
+        /// Its elements in the arguments; 0 where they have no such column.
+        found: u64,
     },
     /// The per-thread default stream, which is another stream on every thread, where one stream is needed.
     PerThreadStream {
@@ -162,7 +187,21 @@ impl fmt::Display for ErrorKind {
             }
             Self::Capturing { needed } => write!(
                 f,
-                "the stream is being captured into a graph, and this upload would allocate {needed} bytes: upload before the capture begins"
+                "the stream is being captured into a graph, and a one-shot upload would allocate {needed} bytes: upload to an `ArgCache` of this stream, after `reserve`, or before the capture begins"
+            ),
+            Self::NotReserved { needed } => write!(
+                f,
+                "the stream is being captured into a graph, and this upload would allocate {needed} bytes: `reserve` its layout on the cache before the capture begins (`reserve_sets` for several sets of one shape)"
+            ),
+            Self::NotInCapture { call } => {
+                write!(f, "the stream is being captured into a graph: {call} has to wait until the capture has ended")
+            }
+            Self::NotInGraph { sets } => {
+                write!(f, "the set is none of the {sets} that were uploaded while this graph was captured")
+            }
+            Self::OtherShape { column, expected, found } => write!(
+                f,
+                "the graph was captured with another shape: column `{column}` has {expected} elements in it, {found} in the new arguments: capture again for this shape"
             ),
             Self::PerThreadStream { device } => write!(
                 f,

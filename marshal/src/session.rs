@@ -1,60 +1,52 @@
 //! One upload to a cache: from the lock to the copy. The protocol is told in [`cache`](crate::cache).
 
-use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::block::Block;
+use crate::compare::Shape;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::policy::{self, CacheOptions, CacheStats, WhenExhausted};
+use crate::shared::{Kept, Locked, Shared};
 use crate::slots::{Pools, Slot, Slots, State, staging_bytes};
 use crate::staging::{Image, Pool, Timeline, regions_for};
 
 /// One upload's hold on the cache.
 pub(crate) struct Session<'c, B: Backend> {
-    stream: &'c B::Stream,
-    options: &'c CacheOptions,
-    // Cleared when the upload is over: see `ArgCache`.
-    owner: &'c AtomicUsize,
-    state: MutexGuard<'c, State<B>>,
-}
-
-impl<B: Backend> Drop for Session<'_, B> {
-    fn drop(&mut self) {
-        self.owner.store(0, Ordering::Relaxed);
-    }
+    shared: &'c Arc<Shared<B>>,
+    locked: Locked<'c, B>,
 }
 
 impl<'c, B: Backend> Session<'c, B> {
-    /// Of the cache of `stream`, whose lock is `state`. `owner` is cleared at the end.
+    /// Locks the cache.
     #[inline]
-    pub(crate) fn new(
-        stream: &'c B::Stream,
-        options: &'c CacheOptions,
-        owner: &'c AtomicUsize,
-        state: MutexGuard<'c, State<B>>,
-    ) -> Self {
-        Self { stream, options, owner, state }
+    pub(crate) fn begin(shared: &'c Arc<Shared<B>>) -> Result<Self, Error> {
+        Ok(Self { shared, locked: shared.lock()? })
     }
 
     /// Whether the cache's stream is being captured.
     #[inline]
     pub(crate) fn is_capturing(&self) -> Result<bool, Error> {
-        B::is_capturing(self.stream)
+        B::is_capturing(&self.shared.stream)
+    }
+
+    /// What the cache keeps.
+    pub(crate) fn state(&mut self) -> &mut State<B> {
+        &mut self.locked.state
     }
 
     /// A set without bytes: it needs no slot.
     pub(crate) fn without_bytes(&mut self, layout: Layout) -> Result<Arc<Block<B>>, Error> {
-        let block = Block::allocate(self.stream, layout)?;
-        self.state.stats.uploads += 1;
+        let block = Block::allocate(&self.shared.stream, layout)?;
+        self.locked.state.stats.uploads += 1;
         Ok(Arc::new(block))
     }
 
     /// The slots of that folded shape, the one used last first.
     #[inline]
     pub(crate) fn slots(&mut self, key: u64) -> Slots<'_, B> {
-        self.state.slots(key)
+        self.locked.state.slots(key)
     }
 
     /// Writes slot `index`, which nobody holds.
@@ -65,11 +57,11 @@ impl<'c, B: Backend> Session<'c, B> {
         index: usize,
         pack: impl FnOnce(u64, &mut [u8]) -> Result<P, Error>,
     ) -> Result<(P, Arc<Block<B>>), Error> {
-        let State { shapes, pools, timeline, stats } = &mut *self.state;
+        let State { shapes, pools, timeline, stats, .. } = &mut *self.locked.state;
         let slot = &mut shapes.get_mut(&key).expect("the slot was found under this key")[index];
         // Where there is no region to write and no room for one: its own, and its image is lost.
         let own = Some(&mut slot.image);
-        let (stream, options) = (self.stream, self.options);
+        let (stream, options) = (&self.shared.stream, &self.shared.options);
         let pool = ready_pool(stream, pools, slot.region_bytes, timeline, stats, options, own)?;
         let packed = send(slot, pool, timeline, stats, pack)?;
         let block = Arc::clone(&slot.block);
@@ -96,6 +88,95 @@ impl<'c, B: Backend> Session<'c, B> {
         Ok(written)
     }
 
+    /// Whether a slot of exactly these columns has come back from a graph that is gone: its index.
+    #[cold]
+    pub(crate) fn find_returned(&mut self, key: u64, layout: &Layout) -> Option<usize> {
+        if self.locked.take_returned() { self.locked.state.find_free(key, layout) } else { None }
+    }
+
+    /// Makes a set part of the graph that the stream is being captured into: with a block and a staging region of its own, which
+    /// the graph keeps. Calls nothing that a capture forbids. What it needs has to be there.
+    #[cold]
+    pub(crate) fn capture<P>(
+        &mut self,
+        key: u64,
+        layout: &Layout,
+        pack: impl FnOnce(u64, &mut [u8]) -> Result<P, Error>,
+    ) -> Result<(P, Arc<Block<B>>), Error> {
+        let not_reserved = || Error::new(ErrorKind::NotReserved { needed: layout.size_bytes() });
+        self.locked.take_returned();
+        let state = &mut *self.locked.state;
+        let index = state.find_free(key, layout).ok_or_else(not_reserved)?;
+        let slot = &mut state.shapes.get_mut(&key).ok_or_else(not_reserved)?[index];
+        let (block, region_bytes) = (Arc::clone(&slot.block), slot.region_bytes);
+        let pool = state.pools.get_mut(&region_bytes).ok_or_else(not_reserved)?;
+        if pool.ready_regions(&state.timeline) == 0
+            && let Some(own) = slot.image.take()
+        {
+            pool.give_back(own, &state.timeline);
+        }
+        let mut image = pool.take_ready(&state.timeline).ok_or_else(not_reserved)?;
+        let written = image.write(&state.timeline, &block, |bytes| pack(block.base(), bytes));
+        let packed = match written.and_then(|packed| image.capture(&block).map(|()| packed)) {
+            Ok(packed) => packed,
+            Err(error) => {
+                pool.give_back(image, &state.timeline);
+                return Err(error);
+            }
+        };
+        let slot = state.take_into_graph(key, index, image).expect("the slot was found under this key");
+        state.stats.uploads += 1;
+        match &mut state.recording {
+            Some(recording) => recording.push(slot),
+            None => B::keep(&self.shared.stream, Box::new(Kept::new(self.shared, slot)))?,
+        }
+        Ok((packed, block))
+    }
+
+    /// Sees to it that so many sets of `layout` can be uploaded, held or captured, without an allocation.
+    pub(crate) fn reserve(&mut self, layout: &Layout, sets: usize) -> Result<(), Error> {
+        self.locked.take_returned();
+        let key = Shape::of(layout);
+        for _ in self.free_slots(key, layout)..sets {
+            self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
+        }
+        let free = self.free_slots(key, layout);
+        if free < sets {
+            // The last ones pushed the first ones out.
+            let (needed, available) = (layout.size_bytes(), self.shared.options.device_bytes);
+            return Err(Error::new(ErrorKind::CacheFull { needed: needed.saturating_mul(sets as u64), available }));
+        }
+        make_ready_regions(self.shared, &mut self.locked.state, region_bytes_of(layout)?, sets)
+    }
+
+    fn free_slots(&mut self, key: u64, layout: &Layout) -> usize {
+        let slots = self.slots(key).slots.iter_mut();
+        slots.filter_map(|slot| (slot.block.layout() == layout && !slot.is_held()).then_some(())).count()
+    }
+
+    /// Sees to it, as far as the caps allow, that every free block has a staging region that may be written: the last chance
+    /// before a capture forbids to ask and to allocate.
+    pub(crate) fn prepare_for_capture(&mut self) {
+        self.locked.take_returned();
+        let mut free = std::collections::BTreeMap::<usize, usize>::new();
+        for tenant in self.locked.state.tenants().0.iter().filter(|tenant| !tenant.is_held) {
+            *free.entry(tenant.region_bytes).or_default() += 1;
+        }
+        for (region_bytes, slots) in free {
+            // What is missing then, the upload says that needs it.
+            let _ = make_ready_regions(self.shared, &mut self.locked.state, region_bytes, slots);
+        }
+    }
+
+    /// A region of that size that may be written, out of its pool.
+    pub(crate) fn take_region(&mut self, region_bytes: usize) -> Result<Image<B>, Error> {
+        let State { pools, timeline, stats, .. } = &mut *self.locked.state;
+        let (stream, options) = (&self.shared.stream, &self.shared.options);
+        let pool = ready_pool(stream, pools, region_bytes, timeline, stats, options, None)?;
+        let in_flight = pool.size_bytes();
+        pool.take_next().ok_or_else(|| Error::new(ErrorKind::StagingExhausted { in_flight }))
+    }
+
     /// Makes a slot for `layout`, lets `fill` use it, and has it join the cache, first of its shape. What has to go leaves the
     /// cache then; after an error it is as before.
     pub(crate) fn with_new_slot<R>(
@@ -104,14 +185,13 @@ impl<'c, B: Backend> Session<'c, B> {
         layout: &Layout,
         fill: impl FnOnce(&mut State<B>, &mut Slot<B>, &CacheOptions) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let (stream, options) = (self.stream, self.options);
-        let region_bytes = policy::region_bytes(layout.copy_bytes());
-        let region_bytes = usize::try_from(region_bytes)
-            .map_err(|_| Error::new(ErrorKind::TooLarge { needed: region_bytes, available: usize::MAX as u64 }))?;
+        let (stream, options) = (&self.shared.stream, &self.shared.options);
+        let region_bytes = region_bytes_of(layout)?;
         let needed = Block::<B>::room(stream, layout)?;
-        let state = &mut *self.state;
+        let state = &mut *self.locked.state;
         let (tenants, places) = state.tenants();
-        let gone = policy::evict(&tenants, needed, options.device_bytes)
+        let cap = options.device_bytes.saturating_sub(state.captured_bytes());
+        let gone = policy::evict(&tenants, needed, cap)
             .map_err(|available| Error::new(ErrorKind::CacheFull { needed, available }))?;
         let gone = state.take(&gone, &places);
         let filled = make_staging(state, stream, region_bytes, options)
@@ -140,6 +220,36 @@ impl<'c, B: Backend> Session<'c, B> {
     }
 }
 
+/// The size of the staging regions for that layout.
+fn region_bytes_of(layout: &Layout) -> Result<usize, Error> {
+    let needed = policy::region_bytes(layout.copy_bytes());
+    usize::try_from(needed).map_err(|_| Error::new(ErrorKind::TooLarge { needed, available: usize::MAX as u64 }))
+}
+
+/// Sees to it that so many regions of that size may be written without asking the driver.
+fn make_ready_regions<B: Backend>(
+    shared: &Shared<B>,
+    state: &mut State<B>,
+    region_bytes: usize,
+    regions: usize,
+) -> Result<(), Error> {
+    let State { pools, timeline, .. } = state;
+    let pool = pools.entry(region_bytes).or_insert_with(|| Pool::new(&shared.stream, region_bytes));
+    if pool.ready_regions(timeline) < regions {
+        timeline.settle(&shared.stream)?;
+    }
+    loop {
+        let ready = state.pools.get(&region_bytes).map_or(0, |pool| pool.ready_regions(&state.timeline));
+        if ready >= regions {
+            return Ok(());
+        }
+        let room = shared.options.staging_bytes.saturating_sub(state.staging_bytes());
+        let full = || Error::new(ErrorKind::StagingFull { needed: region_bytes as u64, available: room });
+        let more = regions_for(region_bytes, room).ok_or_else(full)?;
+        state.pools.get_mut(&region_bytes).ok_or_else(full)?.add(more)?;
+    }
+}
+
 /// Sees to it that there is a region for a new block of this size: one more where the cap allows it, else one that a block gives
 /// up which nobody holds.
 #[cold]
@@ -159,20 +269,19 @@ fn make_staging<B: Backend>(
             return pool.add(regions);
         }
         let (tenants, places) = state.tenants();
-        let is_used = |size: usize| size == region_bytes || tenants.iter().any(|tenant| tenant.region_bytes == size);
-        if state.pools.keys().any(|&size| !is_used(size)) {
-            state.pools.retain(|&size, _| is_used(size));
+        let is_used = |size: usize, pool: &Pool<B>| {
+            size == region_bytes || !pool.is_whole() || tenants.iter().any(|tenant| tenant.region_bytes == size)
+        };
+        if state.pools.iter().any(|(&size, pool)| !is_used(size, pool)) {
+            state.pools.retain(|&size, pool| is_used(size, pool));
             continue;
         }
         let Some(gone) = policy::free_staging(&tenants, region_bytes) else {
             return Err(Error::new(ErrorKind::StagingFull { needed: region_bytes as u64, available: room }));
         };
-        let of_size = tenants[gone[0]].region_bytes;
+        // A pool that is whole then goes next.
         let gone = state.take(&gone, &places);
         state.let_go(gone);
-        if of_size != region_bytes {
-            state.pools.remove(&of_size);
-        }
     }
 }
 

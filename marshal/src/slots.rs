@@ -5,22 +5,28 @@ use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::block::Block;
+use crate::compare::Shape;
+use crate::layout::Layout;
 use crate::policy::{CacheStats, Tenant};
 use crate::staging::{Image, Pool, Timeline};
 
 /// A block, and the staging region that holds what was sent to it last.
 pub(crate) struct Slot<B: Backend> {
     pub(crate) block: Arc<Block<B>>,
-    /// `None` until the first copy.
+    /// `None` until the first copy. In a graph: what its next launch sends.
     pub(crate) image: Option<Image<B>>,
+    /// In a graph: the region that its copy reads from now on, where that is not the image's.
+    pub(crate) next: Option<Image<B>>,
     pub(crate) region_bytes: usize,
     last_used: u64,
+    // Of the cache's blocks, when this one was taken into a graph: see `State::generation`.
+    generation: u64,
 }
 
 impl<B: Backend> Slot<B> {
     /// A slot whose block nothing was sent to.
     pub(crate) fn new(block: Block<B>, region_bytes: usize, last_used: u64) -> Self {
-        Self { block: Arc::new(block), image: None, region_bytes, last_used }
+        Self { block: Arc::new(block), image: None, next: None, region_bytes, last_used, generation: 0 }
     }
 
     /// Lends the block, and the image that stands in it; `None` where none does.
@@ -49,6 +55,12 @@ pub(crate) struct State<B: Backend> {
     pub(crate) pools: Pools<B>,
     pub(crate) timeline: Timeline<B>,
     pub(crate) stats: CacheStats,
+    /// While `ArgCache::capture` runs: the slots that were taken into its graph.
+    pub(crate) recording: Option<Vec<Box<Slot<B>>>>,
+    // Device bytes of the slots that are in graphs.
+    captured_bytes: u64,
+    // Counts `clear`: a slot that comes back from a graph and is older is let go.
+    generation: u64,
 }
 
 impl<B: Backend> Default for State<B> {
@@ -58,6 +70,9 @@ impl<B: Backend> Default for State<B> {
             pools: BTreeMap::new(),
             timeline: Timeline::default(),
             stats: CacheStats::default(),
+            recording: None,
+            captured_bytes: 0,
+            generation: 0,
         }
     }
 }
@@ -69,19 +84,63 @@ impl<B: Backend> State<B> {
         Slots { slots: self.shapes.get_mut(&key).map_or(&mut [], Vec::as_mut_slice), stats: &mut self.stats }
     }
 
-    /// Lets go of everything.
+    /// Lets go of everything but what is in graphs.
     pub(crate) fn clear(&mut self) {
         for mut slot in core::mem::take(&mut self.shapes).into_values().flatten() {
             self.release(&mut slot);
         }
         self.pools.clear();
+        self.captured_bytes = 0;
+        self.generation += 1;
     }
 
-    /// Returns a slot's staging region to its pool.
+    /// Returns a slot's staging regions to their pool.
     pub(crate) fn release(&mut self, slot: &mut Slot<B>) {
-        if let (Some(image), Some(pool)) = (slot.image.take(), self.pools.get_mut(&slot.region_bytes)) {
+        for image in [slot.image.take(), slot.next.take()].into_iter().flatten() {
+            self.give_back(image, slot.region_bytes);
+        }
+    }
+
+    /// Returns a region to its pool.
+    pub(crate) fn give_back(&mut self, image: Image<B>, region_bytes: usize) {
+        if let Some(pool) = self.pools.get_mut(&region_bytes) {
             pool.give_back(image, &self.timeline);
         }
+    }
+
+    /// A slot of exactly these columns that nobody holds: its key and index.
+    pub(crate) fn find_free(&mut self, key: u64, layout: &Layout) -> Option<usize> {
+        self.shapes.get_mut(&key)?.iter_mut().position(|slot| slot.block.layout() == layout && !slot.is_held())
+    }
+
+    /// Takes slot `index` out, into a graph, whose copy reads `image`.
+    pub(crate) fn take_into_graph(&mut self, key: u64, index: usize, image: Image<B>) -> Option<Box<Slot<B>>> {
+        let slots = self.shapes.get_mut(&key)?;
+        let mut slot = slots.remove(index);
+        if slots.is_empty() {
+            self.shapes.remove(&key);
+        }
+        self.release(&mut slot);
+        slot.image = Some(image);
+        slot.generation = self.generation;
+        self.captured_bytes += slot.block.allocated();
+        Some(slot)
+    }
+
+    /// Takes a slot back whose graph is gone: free, and without an image, since nobody knows what the last replay left there.
+    pub(crate) fn take_back(&mut self, mut slot: Box<Slot<B>>) {
+        if slot.generation != self.generation {
+            return;
+        }
+        self.captured_bytes -= slot.block.allocated();
+        self.release(&mut slot);
+        let key = Shape::of(slot.block.layout());
+        self.shapes.entry(key).or_default().push(slot);
+    }
+
+    /// Device bytes of the slots that are in graphs.
+    pub(crate) fn captured_bytes(&self) -> u64 {
+        self.captured_bytes
     }
 
     /// Every slot, and where it is.
@@ -124,9 +183,10 @@ impl<B: Backend> State<B> {
         }
     }
 
-    /// Device bytes of all blocks.
+    /// Device bytes of all blocks, those in graphs among them.
     pub(crate) fn device_bytes(&self) -> u64 {
-        self.shapes.values().flatten().map(|slot| slot.block.allocated()).fold(0, u64::saturating_add)
+        let blocks = self.shapes.values().flatten();
+        blocks.map(|slot| slot.block.allocated()).fold(self.captured_bytes, u64::saturating_add)
     }
 
     /// Host bytes of all staging.

@@ -39,11 +39,30 @@ impl<B: Backend> Default for Timeline<B> {
 }
 
 impl<B: Backend> Timeline<B> {
+    /// The number of a graph's launch, which reads the regions of its sets as a copy does.
+    pub(crate) fn launch(&mut self) -> u64 {
+        self.submitted += 1;
+        self.submitted
+    }
+
+    /// Learns how far the copies have run, without waiting.
+    pub(crate) fn settle(&mut self, stream: &B::Stream) -> Result<(), Error> {
+        if self.has_run(stream, self.submitted)? {
+            return Ok(());
+        }
+        while let Some((_, first)) = self.marks.front()
+            && B::is_done(first)?
+        {
+            self.advance(0);
+        }
+        Ok(())
+    }
+
     /// Records a fence behind the last copy, where none stands within `distance` copies.
     ///
     /// # Errors
     /// When the driver has no event; nothing has changed then, and the copies count as running.
-    fn mark(&mut self, stream: &B::Stream, distance: u64) -> Result<(), Error> {
+    pub(crate) fn mark(&mut self, stream: &B::Stream, distance: u64) -> Result<(), Error> {
         let last = self.marks.back().map_or(self.done, |&(copy, _)| copy);
         if self.submitted - last < distance {
             return Ok(());
@@ -120,6 +139,82 @@ impl<B: Backend> Image<B> {
         let region = self.region.as_ref().expect("an image has its region until it is dropped");
         // SAFETY: `stream` is one of the region's device.
         unsafe { B::read_region(region, read) }
+    }
+
+    /// Lets `write` fill as many bytes as are sent to `block`. Refused while a copy may still read the region.
+    #[inline]
+    pub(crate) fn write<R>(
+        &mut self,
+        timeline: &Timeline<B>,
+        block: &Block<B>,
+        write: impl FnOnce(&mut [u8]) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let copy_bytes = block.layout().copy_bytes();
+        if self.copy > timeline.done {
+            return Err(Error::new(ErrorKind::StagingExhausted { in_flight: copy_bytes }));
+        }
+        let region = self.region.as_mut().expect("an image has its region until it is dropped");
+        // SAFETY: `stream` is one of the region's device. The last copy that reads the region has run: its number is not
+        // above `done`, which grows only when a fence behind that copy has passed. No graph reads it: a graph's region counts as
+        // read by each launch, and one that no graph was launched with is not read yet.
+        unsafe {
+            B::write_region(region, |bytes| {
+                let available = bytes.len() as u64;
+                match usize::try_from(copy_bytes).ok().and_then(|len| bytes.get_mut(..len)) {
+                    Some(bytes) => write(bytes),
+                    None => Err(Error::new(ErrorKind::TooLarge { needed: copy_bytes, available })),
+                }
+            })
+        }
+    }
+
+    /// Copies the bytes to `block`, or, while the stream is being captured, makes that copy part of the graph.
+    #[inline]
+    fn copy_to(&self, block: &Block<B>) -> Result<(), Error> {
+        let (memory, offset, len) = target(block)?;
+        let region = self.region.as_ref().expect("an image has its region until it is dropped");
+        // SAFETY: the range lies inside the block, which was allocated for this layout. The region is written again only by
+        // `write`, after a fence behind this copy has passed, and freed only by being retired to this stream. Of a graph's copy the
+        // same holds for the launches, which are numbered; and the region is kept until the graph is gone.
+        unsafe { B::copy_staged(&self.stream, region, len, memory, offset) }
+    }
+
+    /// Copies the bytes to `block`.
+    #[inline]
+    fn send(&mut self, timeline: &mut Timeline<B>, block: &Block<B>) -> Result<(), Error> {
+        self.copy_to(block)?;
+        timeline.submitted += 1;
+        self.copy = timeline.submitted;
+        Ok(())
+    }
+
+    /// Makes the copy to `block` part of the graph that the stream is being captured into. Whoever owns the graph keeps this
+    /// image, and tells it of each launch.
+    pub(crate) fn capture(&self, block: &Block<B>) -> Result<(), Error> {
+        self.copy_to(block)
+    }
+
+    /// Lets the launches of `graph` from now on read this region in their copy to `block`.
+    pub(crate) fn feed(&self, graph: &mut B::Graph, block: &Block<B>) -> Result<(), Error> {
+        let (memory, offset, len) = target(block)?;
+        let region = self.region.as_ref().expect("an image has its region until it is dropped");
+        // SAFETY: as for `copy_to`.
+        unsafe { B::set_source(graph, region, len, memory, offset) }
+    }
+
+    /// A launch of the number `copy` reads the region.
+    pub(crate) fn launched(&mut self, copy: u64) {
+        self.copy = copy;
+    }
+}
+
+/// Where the image of `block` goes, and its bytes.
+#[inline]
+fn target<B: Backend>(block: &Block<B>) -> Result<(&B::Block, u64, usize), Error> {
+    let copy_bytes = block.layout().copy_bytes();
+    match (block.target(), usize::try_from(copy_bytes)) {
+        (Some((memory, offset)), Ok(len)) => Ok((memory, offset, len)),
+        _ => Err(Error::new(ErrorKind::TooLarge { needed: copy_bytes, available: block.allocated() })),
     }
 }
 
@@ -207,6 +302,32 @@ impl<B: Backend> Pool<B> {
         }
     }
 
+    /// Takes the next region out, which [is ready](Self::is_ready).
+    pub(crate) fn take_next(&mut self) -> Option<Image<B>> {
+        self.free.pop_front()
+    }
+
+    /// Takes out a region that no copy is known to read, and asks nobody.
+    pub(crate) fn take_ready(&mut self, timeline: &Timeline<B>) -> Option<Image<B>> {
+        let index = self.free.iter().position(|image| image.copy <= timeline.done)?;
+        self.free.remove(index)
+    }
+
+    /// Regions that no copy is known to read.
+    pub(crate) fn ready_regions(&self, timeline: &Timeline<B>) -> usize {
+        self.free.iter().filter(|image| image.copy <= timeline.done).count()
+    }
+
+    /// Whether no region is anybody's image.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.free.len() == self.regions
+    }
+
+    /// Copies between two fences: so many that half of the pool is between them when each launch or upload takes `regions`.
+    pub(crate) fn fence_distance(&self, regions: usize) -> u64 {
+        (self.regions / 2 / regions.max(1)).max(1) as u64
+    }
+
     /// Lets `pack` write the next region, which [is ready](Self::is_ready), copies it to `block`, and makes it the block's image.
     ///
     /// After an error the image is what it was, and the device too.
@@ -218,31 +339,17 @@ impl<B: Backend> Pool<B> {
         image: &mut Option<Image<B>>,
         pack: impl FnOnce(&mut [u8]) -> Result<P, Error>,
     ) -> Result<P, Error> {
-        let region_bytes = self.region_bytes as u64;
-        let too_large = |needed| Error::new(ErrorKind::TooLarge { needed, available: region_bytes });
-        let copy_bytes = block.layout().copy_bytes();
-        let len = usize::try_from(copy_bytes).ok().filter(|&len| len <= self.region_bytes);
-        let (Some(len), Some((memory, offset))) = (len, block.target()) else { return Err(too_large(copy_bytes)) };
-        // Whoever did not ask before is refused here.
-        let ready = self.free.front_mut().filter(|next| next.copy <= timeline.done);
-        let Some(region) = ready.and_then(|next| next.region.as_mut()) else {
-            return Err(Error::new(ErrorKind::StagingExhausted { in_flight: self.size_bytes() }));
-        };
-        // SAFETY: `stream` is one of the region's device. The last copy that reads the region has run: its number is not
-        // above `done`, which grows only when a fence behind that copy has passed.
-        let packed = unsafe { B::write_region(region, |bytes| pack(&mut bytes[..len])) }?;
-        // SAFETY: the range lies inside the block, which was allocated for this layout. The region is written again only
-        // above, after a fence behind this copy has passed, and freed only by being retired to this stream.
-        unsafe { B::copy_staged(&self.stream, region, len, memory, offset)? };
-        timeline.submitted += 1;
-        if let Some(mut sent) = self.free.pop_front() {
-            sent.copy = timeline.submitted;
-            if let Some(before) = image.replace(sent) {
-                self.give_back(before, timeline);
-            }
+        let in_flight = self.size_bytes();
+        let next = self.free.front_mut().ok_or_else(|| Error::new(ErrorKind::StagingExhausted { in_flight }))?;
+        let packed = next.write(timeline, block, pack)?;
+        next.send(timeline, block)?;
+        if let Some(sent) = self.free.pop_front()
+            && let Some(before) = image.replace(sent)
+        {
+            self.give_back(before, timeline);
         }
         // A fence that is not recorded now is recorded when it is needed: until then the regions count as being read.
-        let _ = timeline.mark(&self.stream, (self.regions as u64 / 2).max(1));
+        let _ = timeline.mark(&self.stream, self.fence_distance(1));
         Ok(packed)
     }
 }

@@ -40,7 +40,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
         let key = shape.finish();
         let mut session = self.begin()?;
         if session.is_capturing()? {
-            return upload_without_a_call(&mut session, args);
+            return capture(&mut session, key, args);
         }
         let mut free = None;
         let mut slots = session.slots(key);
@@ -48,7 +48,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
             let slot = slots.slot(index);
             let (pointers, comparison) = slot.read(|block, image| {
                 let mut compare = Compare::new(block.base(), block.layout(), image);
-                Ok((args.walk(&mut compare)?, compare.finish()))
+                args.walk(&mut compare).map(|pointers| (pointers, compare.finish()))
             })?;
             match comparison {
                 Comparison::Equal => return Ok(Uploaded { pointers, block: slots.share(index) }),
@@ -62,24 +62,39 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
             None => {
                 let layout = args.layout()?;
                 if layout.size_bytes() == 0 {
-                    return upload_without_a_call(&mut session, args);
+                    return without_bytes(&mut session, args, layout);
                 }
-                session.write_new(key, &layout, pack)?
+                match session.find_returned(key, &layout) {
+                    Some(index) => session.rewrite(key, index, pack)?,
+                    None => session.write_new(key, &layout, pack)?,
+                }
             }
         };
         Ok(Uploaded { pointers, block })
     }
 }
 
-/// Uploads a set without bytes, which is all that a stream takes while it is captured; of another, an error that says so.
-fn upload_without_a_call<A: DeviceArgs + ?Sized, B: Backend>(
+/// Uploads into the graph that the stream is being captured into.
+#[cold]
+fn capture<A: DeviceArgs + ?Sized, B: Backend>(
     session: &mut Session<'_, B>,
+    key: u64,
     args: &A,
 ) -> Result<Uploaded<A::Pointers, B>, Error> {
     let layout = args.layout()?;
-    if layout.size_bytes() != 0 {
-        return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
+    if layout.size_bytes() == 0 {
+        return without_bytes(session, args, layout);
     }
+    let (pointers, block) = session.capture(key, &layout, |base, image| pack(args, base, image))?;
+    Ok(Uploaded { pointers, block })
+}
+
+/// A set without bytes makes no call, and needs no slot.
+fn without_bytes<A: DeviceArgs + ?Sized, B: Backend>(
+    session: &mut Session<'_, B>,
+    args: &A,
+    layout: Layout,
+) -> Result<Uploaded<A::Pointers, B>, Error> {
     let block = session.without_bytes(layout)?;
     let pointers = pack(args, block.base(), &mut [])?;
     Ok(Uploaded { pointers, block })
@@ -168,7 +183,8 @@ impl<P, B: Backend> Uploaded<P, B> {
     /// ```
     ///
     /// # Errors
-    /// When `other` belongs to another device, or the driver has no event.
+    /// When `other` belongs to another device, one of the two streams is being captured (there, fork and join with events of your
+    /// own, and use the pointers), or the driver has no event.
     pub fn on<'a>(&'a self, other: &B::Stream) -> Result<OnStream<'a, P, B>, Error> {
         let home = self.block.stream();
         if !B::is_same_device(home, other) {
@@ -180,12 +196,19 @@ impl<P, B: Backend> Uploaded<P, B> {
         let stream = if B::is_same_stream(home, other) {
             None
         } else {
+            if B::is_capturing(home)? || B::is_capturing(other)? {
+                return Err(Error::new(ErrorKind::NotInCapture { call: "lending a set to another stream" }));
+            }
             let uploaded = B::record(home)?;
             B::wait(other, &uploaded)?;
             self.block.lend();
             Some(other.clone())
         };
         Ok(OnStream { set: self, stream })
+    }
+
+    pub(crate) fn block(&self) -> &Arc<Block<B>> {
+        &self.block
     }
 
     /// Copies the whole image back to the host, padding included: `layout().copy_bytes()` bytes. Ordered on the set's stream,
@@ -243,7 +266,12 @@ impl<P, B: Backend> Drop for OnStream<'_, P, B> {
     fn drop(&mut self) {
         let Some(other) = &self.stream else { return };
         let home = self.set.block.stream();
-        let ordered = B::record(other).and_then(|done| B::wait(home, &done));
+        let ordered = match B::is_capturing(home) {
+            Ok(false) => B::record(other).and_then(|done| B::wait(home, &done)),
+            // A capture waits for nothing that is outside of it.
+            Ok(true) => Err(Error::new(ErrorKind::NotInCapture { call: "the return of a set" })),
+            Err(error) => Err(error),
+        };
         // Without an event to order the streams by, wait for the work here. Where even that fails the block stays lent: it is
         // neither written nor freed any more.
         if ordered.or_else(|_| B::synchronize(other)).is_ok() {

@@ -6,6 +6,7 @@ use marshal::backend::BackendStream;
 use marshal::{DeviceArgs, DevicePointer};
 
 pub(crate) mod cache;
+pub(crate) mod graph;
 pub(crate) mod upload;
 
 pub(crate) type Snapshot = Box<dyn FnOnce() -> Vec<u8> + Send>;
@@ -28,6 +29,18 @@ pub(crate) trait Rig {
     fn read_device(&self, stream: &Self::Stream, pointer: DevicePointer<u8>, len: usize) -> Vec<u8> {
         self.snapshot(stream, pointer, len)()
     }
+
+    /// Device memory that kernels append to.
+    type Log: Send + Sync;
+
+    /// Room for `entries` entries of `len` bytes, on `stream`. A kernel that appends to a slow one takes its time.
+    fn log(&self, stream: &Self::Stream, len: usize, entries: usize, is_slow: bool) -> Self::Log;
+
+    /// Lets a kernel on `stream` append what stands at `from` when it runs. Captured, each launch of the graph appends.
+    fn append(&self, stream: &Self::Stream, from: DevicePointer<u8>, log: &Self::Log);
+
+    /// Waits for `stream`, and gives what was appended.
+    fn read_log(&self, stream: &Self::Stream, log: &Self::Log) -> Vec<Vec<u8>>;
 
     /// Keeps `stream` busy until the returned value is dropped.
     fn block(&self, stream: &Self::Stream) -> Box<dyn Send>;

@@ -31,6 +31,7 @@ fn main() {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(cases::upload::all().into_iter().map(|case| on_a_device("one_shot", case)));
     trials.extend(cases::cache::all().into_iter().map(|case| on_a_device("cached", case)));
+    trials.extend(cases::graph::all().into_iter().map(|case| on_a_device("graph", case)));
     trials.extend(one_shot::ALL.iter().map(|&test| on_the_host("one_shot", test)));
     trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

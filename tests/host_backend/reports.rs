@@ -94,7 +94,7 @@ fn staging_may_not_be_freed_by_a_kernel_and_a_block_may() {
     stream.synchronize().unwrap();
     assert_eq!(device.counters().live_device_blocks, 0);
 
-    let staging = device.alloc_staging(1).unwrap();
-    stream.launch(move |_| drop(staging)).unwrap();
+    let mut staging = Some(device.alloc_staging(1).unwrap());
+    stream.launch(move |_| drop(staging.take())).unwrap();
     assert_contains(&stream.synchronize().unwrap_err().to_string(), &["cuMemFreeHost", "NOT_PERMITTED"]);
 }

@@ -1,11 +1,12 @@
 //! Device memory, allocated and freed in the order of a stream.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::ThreadId;
 
 use cudarc::driver::{CudaStream, DriverError, result, sys};
 
-use super::{driver, stream};
+use super::postponed::{self, Postponed};
+use super::{driver, graph, stream};
 use crate::error::{Error, ErrorKind};
 
 /// Device memory of the CUDA backend. Dropping it frees it behind the work of its stream, as the [module](super) tells.
@@ -16,23 +17,17 @@ pub struct Block {
 
 /// What it takes to free: the address, and the stream whose work the free stands behind.
 #[derive(Clone)]
-struct Allocation {
+pub(super) struct Allocation {
     address: u64,
     stream: Arc<CudaStream>,
     // The thread whose per-thread default stream `stream` means.
     home: Option<ThreadId>,
 }
 
-/// Allocations that were dropped while their stream was captured.
-///
-/// A free in a capture would become a node of the graph, which CUDA allows for memory of the graph alone (reference of
-/// `cuMemFreeAsync`); and no event can say when the work before the capture is done. They wait here for a later upload,
-/// and keep their stream. In a static because they have no owner any more; nothing is looked up in it.
-static POSTPONED: Mutex<Vec<Allocation>> = Mutex::new(Vec::new());
-
 impl Block {
     pub(super) fn allocate(stream: &Arc<CudaStream>, size_bytes: u64) -> Result<Self, Error> {
-        free_postponed();
+        postponed::settle();
+        graph::drop_released();
         let size = to_usize(size_bytes)?;
         let context = stream.context();
         driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
@@ -100,16 +95,21 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        match self.allocation.free() {
-            Ok(true) => {}
-            Ok(false) => postponed().push(self.allocation.clone()),
-            // As cudarc's own drops do.
-            Err(error) => self.allocation.stream.context().record_err(Err::<(), _>(error)),
-        }
+        self.allocation.clone().release();
     }
 }
 
 impl Allocation {
+    /// Frees behind the stream's work, now or when the capture of the stream is over.
+    pub(super) fn release(self) {
+        match self.free() {
+            Ok(true) => {}
+            Ok(false) => postponed::postpone(Postponed::Allocation(self)),
+            // As cudarc's own drops do.
+            Err(error) => self.stream.context().record_err(Err::<(), _>(error)),
+        }
+    }
+
     /// Frees behind the stream's work; `false`, with nothing done, while the stream is captured.
     fn free(&self) -> Result<bool, DriverError> {
         let context = self.stream.context();
@@ -120,8 +120,8 @@ impl Allocation {
         }
         let _relaxed = driver::Relaxed::enter();
         if context.has_async_alloc() {
-            // SAFETY: the address came from `cuMemAllocAsync` and is freed once: by `drop`, or, if that postponed it, by
-            // `free_postponed`. The free is ordered behind all work that the stream has been given.
+            // SAFETY: the address came from `cuMemAllocAsync` and is freed once: `release` consumes it, or postpones it as
+            // it is. The free is ordered behind all work that the stream has been given.
             unsafe { result::free_async(self.address, handle) }?;
             return Ok(true);
         }
@@ -134,23 +134,6 @@ impl Allocation {
         unsafe { result::free_sync(self.address) }?;
         Ok(true)
     }
-}
-
-/// Frees what was dropped during captures that are over.
-fn free_postponed() {
-    let mut postponed = postponed();
-    postponed.retain(|allocation| match allocation.free() {
-        Ok(freed) => !freed,
-        Err(error) => {
-            allocation.stream.context().record_err(Err::<(), _>(error));
-            false
-        }
-    });
-}
-
-fn postponed() -> MutexGuard<'static, Vec<Allocation>> {
-    // A panic while it was locked leaves a list of allocations all the same.
-    POSTPONED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn to_usize(bytes: u64) -> Result<usize, Error> {

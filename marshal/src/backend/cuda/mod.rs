@@ -11,8 +11,13 @@
 //! - **The source of a copy.** Of a copy from pageable memory CUDA says only that it ["might be synchronous with respect to
 //!   host"](https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html). So the bytes are kept until an event behind
 //!   the copy has been reached: at most 64 MiB of them in a process, and the newest; past that an upload waits for the oldest.
-//! - **Capture.** On a stream that is being captured an upload is refused, and the capture stays valid. A set that is dropped
-//!   while its stream is captured is freed by a later upload, once the capture is over.
+//! - **Capture.** On a stream that is being captured a one-shot upload is refused, and the capture stays valid. What an upload to a
+//!   cache adds to a graph, the graph keeps: a [`CapturedGraph`](crate::CapturedGraph) by itself, a graph that was captured
+//!   otherwise through a [user object](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html), which it releases when it
+//!   and its launches are gone; the next allocation then takes it back. What is dropped while its stream is captured is freed once
+//!   the capture is over.
+//! - **Events of cudarc.** In multi-stream mode cudarc lets a launch wait for the events of its `CudaSlice` arguments, which a capture
+//!   refuses when they were recorded outside of it. In a capture pass pointers ([`pointer_to`]), or turn event tracking off.
 //!
 //! # Which streams
 //! All: created, borrowed ([`wrap_borrowed_stream`](cudarc::driver::CudaContext::wrap_borrowed_stream)), the legacy default
@@ -29,7 +34,9 @@
 mod block;
 mod driver;
 mod event;
+mod graph;
 mod launch;
+mod postponed;
 mod retired;
 mod slice;
 mod source;
@@ -47,6 +54,7 @@ use crate::error::Error;
 pub use self::block::Block;
 pub use self::driver::is_available;
 pub use self::event::Fence;
+pub use self::graph::Graph;
 pub use self::slice::{pointer_to, pointer_to_mut};
 pub use self::staging::Region;
 
@@ -63,6 +71,7 @@ impl Backend for Cuda {
     type Block = Block;
     type Region = Region;
     type Fence = Fence;
+    type Graph = Graph;
 
     fn block_alignment(_: &Arc<CudaStream>) -> Alignment {
         Alignment::ALLOCATION
@@ -156,9 +165,38 @@ impl Backend for Cuda {
                 .and_then(|()| result::ctx::synchronize())
                 .map_err(driver::failed("cuCtxSynchronize"));
         }
+        // The wait may be held against a capture of some other stream.
+        let _relaxed = driver::Relaxed::enter();
         driver::bind(stream.context())
             .and_then(|()| driver::synchronize(stream::own_handle(stream)))
             .map_err(driver::failed("cuStreamSynchronize"))
+    }
+
+    fn begin_capture(stream: &Arc<CudaStream>) -> Result<(), Error> {
+        graph::begin_capture(stream)
+    }
+
+    fn end_capture(stream: &Arc<CudaStream>) -> Result<Graph, Error> {
+        Graph::end_capture(stream)
+    }
+
+    fn launch(stream: &Arc<CudaStream>, graph: &mut Graph) -> Result<(), Error> {
+        graph.launch(stream)
+    }
+
+    unsafe fn set_source(
+        graph: &mut Graph,
+        region: &Region,
+        len: usize,
+        block: &Block,
+        offset: u64,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller promises what `set_source` asks.
+        unsafe { graph.set_source(region, len, block, offset) }
+    }
+
+    fn keep(stream: &Arc<CudaStream>, what: Box<dyn Send>) -> Result<(), Error> {
+        graph::keep(stream, what)
     }
 
     fn is_per_thread(stream: &Arc<CudaStream>) -> bool {

@@ -7,6 +7,7 @@ use cudarc::driver::{CudaStream, DriverError, result, sys};
 
 use super::block::Block;
 use super::event::Event;
+use super::postponed::{self, Postponed};
 use super::retired::{Fence, Retired, State};
 use super::staging::Region;
 use super::{driver, retired, stream};
@@ -54,10 +55,11 @@ pub(super) fn retire_regions(stream: &Arc<CudaStream>, regions: Vec<Region>) {
     if regions.is_empty() {
         return;
     }
-    let bound = driver::bind(stream.context());
-    let kept = bound
-        .map_err(driver::failed("cuCtxSetCurrent"))
-        .and_then(|()| retire(stream, stream::shared_handle(stream), Source::PageLocked(regions)));
+    let handle = stream::shared_handle(stream);
+    if driver::bind(stream.context()).and_then(|()| stream::is_capturing(handle)) == Ok(true) {
+        return postponed::postpone(Postponed::Regions(Arc::clone(stream), regions));
+    }
+    let kept = retire(stream, handle, Source::PageLocked(regions));
     // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
     drop(kept);
 }

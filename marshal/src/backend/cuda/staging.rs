@@ -51,6 +51,17 @@ impl Region {
         Ok((0..regions).map(region).collect())
     }
 
+    /// Bytes.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// Where the first `len` bytes stand; `None` where there are fewer.
+    pub(super) fn address(&self, len: usize) -> Option<*const u8> {
+        // Inside the slab, whose memory is one allocation: the sum does not wrap.
+        (len <= self.len).then(|| self.slab.memory.as_ptr().wrapping_add(self.start).cast_const())
+    }
+
     /// # Safety
     /// The context that the region was allocated in is alive.
     #[inline]

@@ -8,21 +8,25 @@ use super::elements::elements;
 use super::fault::{Call, Code, fault};
 use super::journal::Op;
 use super::queue::Task;
-use super::state::submit;
+use super::state::{Freed, free, submit};
 use super::stream::HostStream;
 use crate::error::{Error, ErrorKind};
 use crate::pointer::{DeviceColumn, DevicePointer};
 
-/// A block of device memory. Dropping it frees it behind the work that its stream was given before.
+/// A block of device memory. Dropping it frees it behind the work that its stream was given before; while the stream is captured,
+/// when the capture is over.
 #[derive(Debug)]
 pub struct HostBlock {
     stream: HostStream,
     address: u64,
     size_bytes: u64,
+    // Freed by a plain call of the driver, which a capture forbids.
+    is_plain: bool,
 }
 
 impl HostBlock {
     pub(super) fn allocate(stream: &HostStream, size_bytes: u64) -> Result<Self, Error> {
+        stream.shared().drop_released();
         let mut state = stream.lock();
         state.admit(Call::DeviceAlloc, Some(stream.id()))?;
         if size_bytes == 0 {
@@ -40,7 +44,7 @@ impl HostBlock {
         }
         state.journal.enter(Op::DeviceAlloc { stream: stream.id(), address, size_bytes });
         drop(state);
-        Ok(Self { stream: stream.clone(), address, size_bytes })
+        Ok(Self { stream: stream.clone(), address, size_bytes, is_plain: false })
     }
 
     /// The first device address.
@@ -73,20 +77,19 @@ impl HostBlock {
 
 impl Drop for HostBlock {
     fn drop(&mut self) {
-        let (stream, address, size_bytes) = (self.stream.id(), self.address, self.size_bytes);
+        let block = Freed { stream: self.stream.id(), address: self.address, size_bytes: self.size_bytes };
         let mut state = self.stream.lock();
-        let freed = state
-            .admit(Call::DeviceFree, Some(stream))
-            .and_then(|()| submit(self.stream.shared(), &mut state, stream, Task::Free { address }));
-        match freed {
-            Ok(_) => state.journal.enter(Op::DeviceFree { stream, address, size_bytes }),
-            Err(error) => state.fail_stream(stream, error),
+        if !self.is_plain && state.queue(block.stream).capture.is_some() {
+            state.postponed.push(block);
+        } else {
+            free(self.stream.shared(), &mut state, block);
         }
     }
 }
 
 /// Device memory for `len` elements, for those who use the host backend by itself: inputs and outputs of kernels. Dropping it
-/// frees it behind the work that its stream was given before.
+/// frees it behind the work that its stream was given before; a capture of that stream forbids it, as it does for a plain free of
+/// CUDA.
 ///
 /// [`HostStream::alloc`] and [`HostStream::clone_htod`] make it.
 #[derive(Debug)]
@@ -101,7 +104,14 @@ impl<T> HostBuffer<T> {
     pub(super) fn allocate(stream: &HostStream, len: usize) -> Result<Self, Error> {
         let too_large = || Error::new(ErrorKind::TooLarge { needed: u64::MAX, available: usize::MAX as u64 });
         let size_bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
-        let block = if size_bytes == 0 { None } else { Some(HostBlock::allocate(stream, size_bytes as u64)?) };
+        let block = match size_bytes as u64 {
+            0 => None,
+            size_bytes => {
+                let mut block = HostBlock::allocate(stream, size_bytes)?;
+                block.is_plain = true;
+                Some(block)
+            }
+        };
         // Of an empty buffer: aligned, not null, and far from every block.
         let address = block.as_ref().map_or(align_of::<T>() as u64, HostBlock::address);
         let pointer = DevicePointer::from_raw(address).ok_or_else(too_large)?;

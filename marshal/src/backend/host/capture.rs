@@ -1,17 +1,19 @@
 //! Capture of a stream's work into a graph, and its replay.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::fault::{Call, Code};
 use super::journal::Op;
 use super::queue::Task;
-use super::state::{DeviceHandle, submit};
+use super::staging::Source;
+use super::state::{DeviceHandle, Shared, free_postponed, on_worker, submit};
 use super::stream::HostStream;
 use crate::error::Error;
 
 /// Work that was given to a capturing stream, in order. It has not been done.
 pub(super) struct Capture {
     nodes: Vec<Node>,
+    kept: Vec<Box<dyn Send>>,
     /// No call has been made that a capture forbids.
     pub(super) is_valid: bool,
 }
@@ -23,7 +25,7 @@ struct Node {
 
 impl Capture {
     pub(super) fn new() -> Self {
-        Self { nodes: Vec::new(), is_valid: true }
+        Self { nodes: Vec::new(), kept: Vec::new(), is_valid: true }
     }
 
     pub(super) fn push(&mut self, task: Task, op: Op) {
@@ -31,10 +33,25 @@ impl Capture {
     }
 }
 
+/// What a graph keeps, and each of its launches. When the last of them is gone, it is left to a thread that may call the device.
+pub(super) struct Kept {
+    // Never locked: it makes the launches' handles of it Sync.
+    what: Mutex<Vec<Box<dyn Send>>>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let what = self.what.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.shared.lock().released.append(what);
+    }
+}
+
 /// A captured graph, as [`HostStream::end_capture`] returns it. Each launch does all of its work again; a copy reads its source
 /// anew.
 ///
-/// The graph keeps no block and no staging alive: what a replay finds freed it reports.
+/// The graph keeps no block and no staging alive: whoever frees one that it copies from or to while it lives is reported, and so is
+/// a replay that finds memory freed.
 ///
 /// ```
 /// use marshal::host::HostDevice;
@@ -56,7 +73,9 @@ impl Capture {
 /// ```
 pub struct HostGraph {
     device: Arc<DeviceHandle>,
+    id: u64,
     nodes: Vec<Node>,
+    kept: Option<Arc<Kept>>,
 }
 
 impl HostGraph {
@@ -83,7 +102,47 @@ impl HostGraph {
             submit(stream.shared(), &mut state, stream.id(), task)?;
             state.journal.enter(op);
         }
+        if let Some(kept) = &self.kept {
+            submit(stream.shared(), &mut state, stream.id(), Task::Keep(kept.clone()))?;
+        }
         Ok(())
+    }
+
+    /// Lets the launches to come copy to `destination` from `source`.
+    pub(super) fn set_source(&mut self, source: Source, destination: u64) -> Result<(), Error> {
+        self.device.lock().strike(Call::Copy)?;
+        let new = &source;
+        let node = self.nodes.iter_mut().find_map(|node| match (&mut node.task, &mut node.op) {
+            (Task::Copy { source, destination: at }, Op::Copy { source: address, .. })
+                if *at == destination && source.size_bytes() == new.size_bytes() =>
+            {
+                Some((source, address))
+            }
+            _ => None,
+        });
+        let Some((before, address)) = node else {
+            return Err(Code::InvalidValue.of("cuGraphExecMemcpyNodeSetParams"));
+        };
+        before.count_reader(false);
+        source.count_reader(true);
+        *address = source.address();
+        *before = source;
+        Ok(())
+    }
+}
+
+impl Drop for HostGraph {
+    fn drop(&mut self) {
+        for node in &self.nodes {
+            if let Task::Copy { source, .. } = &node.task {
+                source.count_reader(false);
+            }
+        }
+        self.device.lock().graph_writes.retain(|(graph, ..)| *graph != self.id);
+        drop(self.kept.take());
+        if !on_worker() {
+            self.device.shared.drop_released();
+        }
     }
 }
 
@@ -98,7 +157,8 @@ impl HostStream {
     ///
     /// Until [`end_capture`](Self::end_capture) these calls fail, and make the capture invalid, as CUDA has it: allocation and
     /// release on this stream, a copy back or a wait on it or for the device, an event query, allocation and release of
-    /// staging, and events that cross the boundary of the capture. Other streams go on.
+    /// staging, and events that cross the boundary of the capture. The blocks of sets are freed when it is over. Other streams go
+    /// on.
     ///
     /// # Errors
     /// When the stream is capturing already.
@@ -117,12 +177,44 @@ impl HostStream {
     /// # Errors
     /// When the stream is not capturing, or a call has made the capture invalid. The stream does not capture any more then.
     pub fn end_capture(&self) -> Result<HostGraph, Error> {
-        let taken = self.lock().queue(self.id()).capture.take();
+        let mut state = self.lock();
+        let taken = state.queue(self.id()).capture.take();
         let capture = taken.ok_or_else(|| Code::IllegalState.of("cuStreamEndCapture"))?;
+        free_postponed(self.shared(), &mut state, self.id());
+        let id = state.graphs;
+        state.graphs += 1;
+        if capture.is_valid {
+            for node in &capture.nodes {
+                if let Task::Copy { source, destination } = &node.task {
+                    source.count_reader(true);
+                    state.graph_writes.push((id, *destination, source.size_bytes()));
+                }
+            }
+        }
+        drop(state);
+        let keeps_any = !capture.kept.is_empty();
+        let kept = Kept { what: Mutex::new(capture.kept), shared: self.shared().clone() };
         if !capture.is_valid {
+            drop(kept);
+            self.shared().drop_released();
             return Err(Code::CaptureInvalidated.of("cuStreamEndCapture"));
         }
-        Ok(HostGraph { device: self.device_handle().clone(), nodes: capture.nodes })
+        let kept = keeps_any.then(|| Arc::new(kept));
+        Ok(HostGraph { device: self.device_handle().clone(), id, nodes: capture.nodes, kept })
+    }
+
+    /// Keeps `what` for the graph that is being captured.
+    pub(super) fn keep(&self, what: Box<dyn Send>) -> Result<(), Error> {
+        match &mut self.lock().queue(self.id()).capture {
+            Some(capture) => {
+                capture.kept.push(what);
+                Ok(())
+            }
+            None => {
+                std::mem::forget(what);
+                Err(Code::IllegalState.of("cuGraphRetainUserObject"))
+            }
+        }
     }
 
     /// Whether the stream is capturing, be it that the capture is invalid.

@@ -109,7 +109,7 @@ impl HostDevice {
     /// # Errors
     /// When [`fail`](Self::fail) says so, a stream is capturing, or a kernel asks.
     pub fn alloc_staging(&self, size_bytes: usize) -> Result<HostStaging, Error> {
-        HostStaging::allocate(&self.handle, size_bytes)
+        HostStaging::allocate(&self.handle, size_bytes, None)
     }
 
     /// How often what was called, by all streams.

@@ -67,8 +67,21 @@ impl HostFence {
     /// # Errors
     /// When that work broke a rule, the fence was recorded in a capture, or a stream of the device is capturing.
     pub fn query(&self) -> Result<bool, Error> {
+        self.ask(false)
+    }
+
+    /// [`query`](Self::query), in relaxed mode: a capture of another stream does not forbid it.
+    pub(super) fn query_relaxed(&self) -> Result<bool, Error> {
+        self.ask(true)
+    }
+
+    fn ask(&self, is_relaxed: bool) -> Result<bool, Error> {
         let mut state = self.device.lock();
-        state.admit(Call::EventQuery, None)?;
+        let on = match &self.position {
+            Position::Work(point) if is_relaxed => Some(point.stream),
+            _ => None,
+        };
+        state.admit(Call::EventQuery, on)?;
         let Position::Work(point) = &self.position else { return Err(Call::EventQuery.error(Code::CapturedEvent)) };
         let Point { stream, sequence, .. } = *point;
         let is_patient = self.polls.fetch_add(1, Ordering::Relaxed) + 1 >= self.device.shared.options.polls;

@@ -109,18 +109,6 @@ impl fmt::Debug for DeviceMemory {
     }
 }
 
-/// A closure that runs once, for a graph that may ask for it again.
-pub(super) fn once(kernel: impl FnOnce(&DeviceMemory) + Send) -> impl FnMut(&DeviceMemory) + Send {
-    let mut kernel = Some(kernel);
-    move |memory| match kernel.take() {
-        Some(kernel) => kernel(memory),
-        None => abort(Violation::new(format!(
-            "a kernel on stream {} was captured as a closure that runs once, and its graph was launched again",
-            memory.at.stream
-        ))),
-    }
-}
-
 /// Ends the kernel. Resuming, rather than panicking, runs no panic hook: nothing is printed here, the report is returned by
 /// the next wait for the stream.
 fn abort(violation: Violation) -> ! {

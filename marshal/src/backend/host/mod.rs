@@ -17,7 +17,8 @@
 //!   break too, and every wait for the stream returns the report. What nobody has waited for is printed to stderr when
 //!   the device goes. A kernel that calls the device gets an error, as a driver's callback does.
 //! - **Captured.** A stream can [capture](HostStream::begin_capture) its work into a [`HostGraph`]. Every call that CUDA forbids
-//!   meanwhile fails, and makes the capture invalid. A replay reads its sources anew.
+//!   meanwhile fails, and makes the capture invalid. A replay reads its sources anew. Memory that a live graph uses and that is freed
+//!   is reported.
 //! - **On the record.** [`HostDevice::counters`] and [`HostDevice::journal`] tell every call, in the order of submission;
 //!   [`HostDevice::fail`] lets calls fail.
 //!
@@ -70,6 +71,7 @@ pub use self::kernel::DeviceMemory;
 pub use self::staging::{HostRegion, HostStaging};
 pub use self::stream::HostStream;
 
+use self::fault::Code;
 use self::stream::device_name;
 use super::{Backend, BackendStream};
 use crate::alignment::Alignment;
@@ -88,6 +90,7 @@ impl Backend for Host {
     type Block = HostBlock;
     type Region = HostRegion;
     type Fence = HostFence;
+    type Graph = HostGraph;
 
     fn block_alignment(stream: &HostStream) -> Alignment {
         Alignment::of_address(memory::GRANULE | stream.shared().options.base_offset)
@@ -137,6 +140,9 @@ impl Backend for Host {
     }
 
     fn copy_dtoh(stream: &HostStream, block: &HostBlock, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
+        if stream.is_capturing() {
+            return Err(Call::Copy.error(Code::CaptureUnsupported));
+        }
         Ok(stream.fetch(block, offset, len)?.with_bytes(<[u8]>::to_vec))
     }
 
@@ -149,7 +155,7 @@ impl Backend for Host {
     }
 
     fn is_done(fence: &HostFence) -> Result<bool, Error> {
-        fence.query()
+        fence.query_relaxed()
     }
 
     fn wait_on_host(fence: &HostFence) -> Result<(), Error> {
@@ -162,6 +168,33 @@ impl Backend for Host {
 
     fn synchronize(stream: &HostStream) -> Result<(), Error> {
         stream.synchronize()
+    }
+
+    fn begin_capture(stream: &HostStream) -> Result<(), Error> {
+        stream.begin_capture()
+    }
+
+    fn end_capture(stream: &HostStream) -> Result<HostGraph, Error> {
+        stream.end_capture()
+    }
+
+    fn launch(stream: &HostStream, graph: &mut HostGraph) -> Result<(), Error> {
+        graph.launch(stream)
+    }
+
+    // Safe here, as `copy_staged` is.
+    unsafe fn set_source(
+        graph: &mut HostGraph,
+        region: &HostRegion,
+        len: usize,
+        block: &HostBlock,
+        offset: u64,
+    ) -> Result<(), Error> {
+        graph.set_source(region.source(len)?, block.range(offset, len as u64)?)
+    }
+
+    fn keep(stream: &HostStream, what: Box<dyn Send>) -> Result<(), Error> {
+        stream.keep(what)
     }
 
     fn is_per_thread(_: &HostStream) -> bool {

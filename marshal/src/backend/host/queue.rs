@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::capture::Capture;
+use super::capture::{Capture, Kept};
 use super::clock::{Clock, Point};
 use super::fault::Failure;
 use super::kernel::DeviceMemory;
@@ -41,6 +41,8 @@ pub(super) enum Task {
     /// Frees staging.
     Retire(Retired),
     Wait(Point),
+    /// The end of a graph's launch, which keeps what the graph keeps.
+    Keep(Arc<Kept>),
 }
 
 impl Task {
@@ -59,6 +61,7 @@ impl Task {
             Self::Launch(kernel) => Self::Launch(kernel.clone()),
             Self::Retire(retired) => Self::Retire(retired.clone()),
             Self::Wait(point) => Self::Wait(point.clone()),
+            Self::Keep(kept) => Self::Keep(kept.clone()),
         }
     }
 

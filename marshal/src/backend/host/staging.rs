@@ -56,6 +56,8 @@ pub(super) struct Region {
     content: Mutex<Content>,
     address: u64,
     size_bytes: u64,
+    // Copies in live graphs that read it.
+    readers: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -71,14 +73,20 @@ impl Region {
 }
 
 impl HostStaging {
-    pub(super) fn allocate(device: &Arc<DeviceHandle>, size_bytes: usize) -> Result<Self, Error> {
+    /// For a stream: in relaxed mode, which leaves captures of other streams alone.
+    pub(super) fn allocate(device: &Arc<DeviceHandle>, size_bytes: usize, stream: Option<u64>) -> Result<Self, Error> {
         let mut state = device.lock();
-        state.admit(Call::HostAlloc, None)?;
+        state.admit(Call::HostAlloc, stream)?;
         let bytes = vec![POISON; size_bytes];
         let (address, size_bytes) = (bytes.as_ptr().addr() as u64, size_bytes as u64);
         state.journal.enter(Op::HostAlloc { address, size_bytes });
         drop(state);
-        let region = Region { content: Mutex::new(Content { bytes, freed: false }), address, size_bytes };
+        let region = Region {
+            content: Mutex::new(Content { bytes, freed: false }),
+            address,
+            size_bytes,
+            readers: AtomicUsize::new(0),
+        };
         Ok(Self {
             region: Arc::new(region),
             device: device.clone(),
@@ -137,6 +145,12 @@ impl Drop for HostStaging {
                 state.journal.enter(Op::HostFree { address: self.region.address, size_bytes: self.region.size_bytes });
             }
         }
+        if self.region.readers.load(Ordering::Relaxed) != 0 {
+            let (address, size_bytes) = (self.region.address, self.region.size_bytes);
+            self.device.lock().fail_device(fault(format!(
+                "staging of {size_bytes} bytes at {address:#x} was freed while a graph is alive that copies from it: keep it as long as the graph"
+            )));
+        }
         self.region.with_content(|content| {
             content.bytes.fill(POISON);
             content.freed = true;
@@ -166,7 +180,7 @@ impl HostRegion {
         let size_bytes = region_bytes
             .checked_mul(regions)
             .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: u64::MAX, available: usize::MAX as u64 }))?;
-        let staging = stream.device().alloc_staging(size_bytes)?;
+        let staging = HostStaging::allocate(stream.device_handle(), size_bytes, Some(stream.id()))?;
         staging.regions.store(regions, Ordering::Relaxed);
         let staging = Arc::new(staging);
         let region =
@@ -221,6 +235,17 @@ impl Source {
         match self {
             Self::Owned(bytes) => Self::Owned(bytes.clone()),
             Self::Staging { region, range, .. } => Self::of_region(region.clone(), range.clone()),
+        }
+    }
+
+    /// A live graph begins, or ceases, to read it.
+    pub(super) fn count_reader(&self, begins: bool) {
+        if let Self::Staging { region, .. } = self {
+            if begins {
+                region.readers.fetch_add(1, Ordering::Relaxed);
+            } else {
+                region.readers.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::clock::{Clock, Point};
 use super::device::HostOptions;
 use super::fault::{Call, Code, Failure, FailurePlan, fault};
-use super::journal::Journal;
+use super::journal::{Journal, Op};
 use super::memory::{Memory, Violation};
 use super::queue::{Queue, Task};
 use super::worker;
@@ -44,6 +44,13 @@ pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) failures: FailurePlan,
     pub(super) events: u64,
+    /// Blocks that were dropped while their stream was captured.
+    pub(super) postponed: Vec<Freed>,
+    /// What graphs kept that are gone, to be dropped by a thread that may call the device.
+    pub(super) released: Vec<Box<dyn Send>>,
+    /// Device memory that live graphs write: by graph, address and bytes.
+    pub(super) graph_writes: Vec<(u64, u64, u64)>,
+    pub(super) graphs: u64,
     queues: BTreeMap<u64, Queue>,
     // What the host has waited for: it comes before all that the host submits from now on.
     host: Arc<Clock>,
@@ -51,7 +58,22 @@ pub(super) struct State {
     failure: Option<Error>,
 }
 
+/// A block that is freed on its stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Freed {
+    pub(super) stream: u64,
+    pub(super) address: u64,
+    pub(super) size_bytes: u64,
+}
+
 impl Shared {
+    /// Drops what graphs kept that are gone.
+    pub(super) fn drop_released(&self) {
+        let released = std::mem::take(&mut self.lock().released);
+        // Outside of the lock: it owns handles.
+        drop(released);
+    }
+
     pub(super) fn new(options: HostOptions) -> Self {
         static DEVICES: AtomicU64 = AtomicU64::new(0);
         let state = State {
@@ -59,6 +81,10 @@ impl Shared {
             journal: Journal::new(),
             failures: FailurePlan::default(),
             events: 0,
+            postponed: Vec::new(),
+            released: Vec::new(),
+            graph_writes: Vec::new(),
+            graphs: 0,
             queues: BTreeMap::new(),
             host: Arc::default(),
             failure: None,
@@ -172,7 +198,10 @@ impl State {
         let is_forbidden = match call {
             Call::DeviceAlloc | Call::DeviceFree => here.is_some(),
             Call::Synchronize => here.is_some() || (stream.is_none() && self.is_any_capturing()),
-            Call::HostAlloc | Call::HostFree | Call::EventQuery => self.is_any_capturing(),
+            // On no stream: a capture of any stream in global mode. On a stream: relaxed mode, which leaves that stream alone.
+            Call::HostAlloc | Call::HostFree | Call::EventQuery => {
+                here.is_some() || (stream.is_none() && self.is_any_capturing())
+            }
             _ => false,
         };
         if is_forbidden {
@@ -255,6 +284,35 @@ impl State {
         if let Some(error) = self.failure.take() {
             let _ = writeln!(stderr(), "marshal host device {device}: nobody waited for this error: {error}");
         }
+    }
+}
+
+/// Frees a block behind the work of its stream.
+pub(super) fn free(shared: &Arc<Shared>, state: &mut State, block: Freed) {
+    let Freed { stream, address, size_bytes } = block;
+    let overlaps = |&&(_, at, len): &&(u64, u64, u64)| at < address + size_bytes && address < at + len;
+    if let Some((graph, ..)) = state.graph_writes.iter().find(overlaps) {
+        let report = format!(
+            "the block of {size_bytes} bytes at {address:#x} was freed while graph {graph} is alive, which copies to it: keep it as long as the graph"
+        );
+        state.fail_stream(stream, fault(report));
+    }
+    let freed = state
+        .admit(Call::DeviceFree, Some(stream))
+        .and_then(|()| submit(shared, state, stream, Task::Free { address }));
+    match freed {
+        Ok(_) => state.journal.enter(Op::DeviceFree { stream, address, size_bytes }),
+        Err(error) => state.fail_stream(stream, error),
+    }
+}
+
+/// Frees what was dropped while the stream was captured; it is not any more.
+pub(super) fn free_postponed(shared: &Arc<Shared>, state: &mut State, stream: u64) {
+    let (now, later) =
+        std::mem::take(&mut state.postponed).into_iter().partition(|block: &Freed| block.stream == stream);
+    state.postponed = later;
+    for block in now {
+        free(shared, state, block);
     }
 }
 

@@ -12,11 +12,11 @@ use super::device::HostDevice;
 use super::fault::{Call, Code, fault};
 use super::fence::{HostFence, Position};
 use super::journal::Op;
-use super::kernel::{DeviceMemory, once};
+use super::kernel::DeviceMemory;
 use super::memory::Snapshot;
 use super::queue::Task;
 use super::staging::{HostRegion, HostStaging, Retired, Source};
-use super::state::{DeviceHandle, Shared, State, on_worker, submit};
+use super::state::{DeviceHandle, Shared, State, free_postponed, on_worker, submit};
 use crate::error::{Error, ErrorKind};
 use crate::pointer::DevicePointer;
 
@@ -52,9 +52,10 @@ impl Drop for StreamHandle {
     fn drop(&mut self) {
         let unfinished = {
             let mut state = self.device.lock();
-            let queue = state.queue(self.id);
-            queue.close();
-            queue.capture.take()
+            let unfinished = state.queue(self.id).capture.take();
+            free_postponed(&self.device.shared, &mut state, self.id);
+            state.queue(self.id).close();
+            unfinished
         };
         // Outside of the lock: it may own handles.
         drop(unfinished);
@@ -111,12 +112,12 @@ impl HostStream {
     }
 
     /// Runs `kernel` behind the work that the stream was given. Returns at once. A panic in it is an error of the next wait.
-    /// Captured, it runs in the graph's first launch only: what it owns is gone then.
+    /// Captured, it runs in each launch of the graph.
     ///
     /// # Errors
     /// When the call fails by plan, or comes from a kernel.
-    pub fn launch(&self, kernel: impl FnOnce(&DeviceMemory) + Send + 'static) -> Result<(), Error> {
-        self.give(Call::Launch, Task::Launch(Arc::new(Mutex::new(once(kernel)))), Op::Launch { stream: self.id() })
+    pub fn launch(&self, kernel: impl FnMut(&DeviceMemory) + Send + 'static) -> Result<(), Error> {
+        self.give(Call::Launch, Task::Launch(Arc::new(Mutex::new(kernel))), Op::Launch { stream: self.id() })
     }
 
     /// Waits for all work that the stream has been given so far.
@@ -130,7 +131,10 @@ impl HostStream {
         let last = state.last_point(self.id());
         let mut state = self.shared().wait_for(state, self.id(), last.sequence);
         state.host_passed(&last);
-        state.report(self.id(), last.sequence)
+        let reported = state.report(self.id(), last.sequence);
+        drop(state);
+        self.shared().drop_released();
+        reported
     }
 
     /// The point behind all work that the stream has been given so far.

@@ -55,6 +55,7 @@ fn run(shared: &Arc<Shared>, task: Task, at: &Point) {
     match task {
         Task::Mark => {}
         Task::Retire(retired) => drop(retired),
+        Task::Keep(kept) => drop(kept),
         Task::Free { address } => {
             let mut state = shared.lock();
             let freed = state.memory.free(address, at);

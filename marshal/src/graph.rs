@@ -1,0 +1,342 @@
+//! An upload in a graph: captured once, refreshed, replayed.
+//!
+//! # The protocol
+//!
+//! A captured copy reads its source at each replay, and writes the same block each time. So the set that an upload returns while
+//! the stream is captured has a block and a staging region of its own, taken out of the cache, and the graph keeps both. Nothing
+//! is asked of the driver and nothing allocated while the capture runs: both have to be there.
+//!
+//! Of a graph that [`ArgCache::capture`] made, the arguments can be refreshed:
+//!
+//! - [`refresh`](CapturedGraph::refresh) packs into a region that no launch reads, and points the graph's copy at it. Launches
+//!   that are under way read the region that they were launched with, so nothing waits for them; a launch is numbered as a copy
+//!   of the cache is, and its region returns to the pool, to be written again behind a fence.
+//! - [`launch`](CapturedGraph::launch), after a refresh, points the copy at the next region already, while the device is at work: the
+//!   driver's call is then off the way from fresh arguments to a running kernel. Should the graph be launched again without a
+//!   refresh, the bytes move over first.
+//!
+//! When the graph is gone, its blocks and regions return to the cache, behind the launches.
+
+use core::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::args::{DeviceArgs, pack};
+use crate::backend::Backend;
+use crate::cache::ArgCache;
+use crate::compare::{Compare, Comparison};
+use crate::error::{Error, ErrorKind};
+use crate::layout::Layout;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::slots::{Slot, State};
+use crate::upload::Uploaded;
+
+impl<B: Backend> ArgCache<B> {
+    /// Captures what `f` gives to the cache's stream into a graph. Uploads to this cache become part of it: they need a free block
+    /// and staging of their shape, which [`reserve`](Self::reserve) makes. Kernels must not wait for events from outside of the
+    /// capture.
+    ///
+    /// The graph owns what `f` returned, the sets most of all. On CUDA the capture is thread-local: what this thread calls in `f`
+    /// may invalidate it, other threads may not upload to this cache meanwhile, or they upload into the graph.
+    ///
+    /// ```
+    /// use marshal::{ArgCache, DeviceArgs, host::HostDevice};
+    ///
+    /// #[derive(DeviceArgs)]
+    /// struct Step { token: Vec<u32> }
+    ///
+    /// let stream = HostDevice::new().stream();
+    /// let cache = ArgCache::new(&stream)?;
+    /// let first = Step { token: vec![1, 2, 3] };
+    /// cache.reserve(&first.layout()?)?;
+    /// let sum = stream.clone_htod(&[0_u32])?;
+    /// let sum_at = sum.pointer();
+    ///
+    /// let graph = cache.capture(|stream| {
+    ///     let dev = first.upload(&cache)?;
+    ///     let token = dev.token;
+    ///     stream.launch(move |memory| memory.write_at(sum_at, &[memory.read(token).iter().sum::<u32>()]))?;
+    ///     Ok(dev)
+    /// })?;
+    /// graph.launch()?;
+    /// assert_eq!(sum.to_vec()?, [6]);
+    /// graph.refresh(|dev| dev, &Step { token: vec![4, 5, 6] })?;
+    /// graph.launch()?;
+    /// assert_eq!(sum.to_vec()?, [15]);
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `f` says; when the stream is being captured already, or cannot be; when a call in `f` has invalidated the capture. The
+    /// stream does not capture any more then, and the cache is as before.
+    pub fn capture<R>(&self, f: impl FnOnce(&B::Stream) -> Result<R, Error>) -> Result<CapturedGraph<R, B>, Error> {
+        let mut recording = Recording::begin(self.shared())?;
+        let value = f(self.stream())?;
+        Ok(CapturedGraph { replay: Mutex::new(recording.end()?), value })
+    }
+}
+
+/// A capture under way. Dropped, it is ended and thrown away.
+struct Recording<'c, B: Backend> {
+    shared: &'c Arc<Shared<B>>,
+    is_over: bool,
+}
+
+impl<'c, B: Backend> Recording<'c, B> {
+    fn begin(shared: &'c Arc<Shared<B>>) -> Result<Self, Error> {
+        let mut session = Session::begin(shared)?;
+        if session.is_capturing()? {
+            return Err(Error::new(ErrorKind::NotInCapture { call: "a capture" }));
+        }
+        session.prepare_for_capture();
+        // Under the lock: an upload of another thread goes before the capture, or into it.
+        B::begin_capture(&shared.stream)?;
+        session.state().recording = Some(Vec::new());
+        Ok(Self { shared, is_over: false })
+    }
+
+    /// Ends the capture. Where that fails, the slots return to the cache.
+    fn end(&mut self) -> Result<Replay<B>, Error> {
+        self.is_over = true;
+        let mut session = Session::begin(self.shared)?;
+        let graph = B::end_capture(&self.shared.stream);
+        let slots = session.state().recording.take().unwrap_or_default();
+        drop(session);
+        let sets = slots.into_iter().map(|slot| Set { slot, is_fresh: false }).collect();
+        let mut replay = Replay { graph: None, sets, moved: Vec::new(), shared: Arc::clone(self.shared) };
+        replay.graph = Some(graph?);
+        Ok(replay)
+    }
+}
+
+impl<B: Backend> Drop for Recording<'_, B> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.end());
+        }
+    }
+}
+
+/// A graph with the sets that were uploaded while it was captured, as [`ArgCache::capture`] returns it.
+///
+/// It owns what the closure returned, so that nothing that a replay reads is dropped before it. Dropping it waits for nothing:
+/// launches that are under way go on, and its blocks and staging are used again behind them. Memory of the user's own that
+/// its kernels use has to outlive the launches.
+#[must_use = "the graph is gone when this is dropped"]
+pub struct CapturedGraph<R, B: Backend> {
+    // Before the value: what a replay reads goes after the graph.
+    replay: Mutex<Replay<B>>,
+    value: R,
+}
+
+struct Replay<B: Backend> {
+    // None while it is dropped, and where the capture has failed.
+    graph: Option<B::Graph>,
+    sets: Vec<Set<B>>,
+    // See `move_over`.
+    moved: Vec<u8>,
+    shared: Arc<Shared<B>>,
+}
+
+struct Set<B: Backend> {
+    slot: Box<Slot<B>>,
+    // Refreshed since the last launch.
+    is_fresh: bool,
+}
+
+impl<R, B: Backend> CapturedGraph<R, B> {
+    /// What the closure of the capture returned.
+    pub fn sets(&self) -> &R {
+        &self.value
+    }
+
+    /// Launches the graph on the cache's stream. Returns at once.
+    ///
+    /// # Errors
+    /// When the stream is being captured, or the driver refuses.
+    pub fn launch(&self) -> Result<(), Error> {
+        self.lock().launch()
+    }
+
+    /// Writes the arguments of the launches to come, in the place of a set that was uploaded in the capture: the pointers stay.
+    /// Launches before it are not affected, and are not waited for. The last refresh before a launch counts; one with the same
+    /// bytes does nothing.
+    ///
+    /// Waits only when every staging region of the shape is still to be read by a launch and
+    /// [`CacheOptions`](crate::CacheOptions) say so.
+    ///
+    /// # Errors
+    /// When the arguments have another shape than the set, the set is not one of this graph, or the stream is being captured.
+    /// The next launch sends what it would have sent.
+    pub fn refresh<A: DeviceArgs + ?Sized>(
+        &self,
+        pick: impl FnOnce(&R) -> &Uploaded<A::Pointers, B>,
+        args: &A,
+    ) -> Result<(), Error> {
+        let set = pick(&self.value);
+        self.lock().refresh(set, args)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Replay<B>> {
+        // A walk that panicked has changed nothing.
+        self.replay.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<B: Backend> Replay<B> {
+    fn launch(&mut self) -> Result<(), Error> {
+        let mut session = Session::begin(&self.shared)?;
+        let Some(graph) = &mut self.graph else { return Ok(()) };
+        if session.is_capturing()? {
+            return Err(Error::new(ErrorKind::NotInCapture { call: "a launch of another graph" }));
+        }
+        for set in &mut self.sets {
+            move_over(session.state(), &mut set.slot, &mut self.moved)?;
+        }
+        B::launch(&self.shared.stream, graph)?;
+        number(session.state(), &self.shared.stream, &mut self.sets);
+        for set in &mut self.sets {
+            if core::mem::take(&mut set.is_fresh) {
+                point_ahead(session.state(), graph, &mut set.slot);
+            }
+        }
+        Ok(())
+    }
+
+    fn refresh<A: DeviceArgs + ?Sized>(&mut self, set: &Uploaded<A::Pointers, B>, args: &A) -> Result<(), Error> {
+        let sets = self.sets.len() as u64;
+        let picked = self.sets.iter_mut().find(|own| Arc::ptr_eq(&own.slot.block, set.block()));
+        let (Some(Set { slot, is_fresh }), Some(graph)) = (picked, &mut self.graph) else {
+            // A set without bytes is in no graph, and has nothing to write.
+            return if set.layout() == args.layout()? && set.layout().size_bytes() == 0 {
+                Ok(())
+            } else {
+                Err(Error::new(ErrorKind::NotInGraph { sets }))
+            };
+        };
+        let comparison = slot.read(|block, image| {
+            let mut compare = Compare::new(block.base(), block.layout(), image);
+            args.walk(&mut compare).map(|_| compare.finish())
+        })?;
+        match comparison {
+            Comparison::Equal => return Ok(()),
+            Comparison::OtherShape => return Err(other_shape(slot.block.layout(), &args.layout()?)),
+            Comparison::OtherBytes => {}
+        }
+        let mut session = Session::begin(&self.shared)?;
+        if session.is_capturing()? {
+            return Err(Error::new(ErrorKind::NotInCapture { call: "a refresh" }));
+        }
+        let is_ahead = slot.next.is_some();
+        let mut region = match slot.next.take() {
+            Some(next) => next,
+            None => session.take_region(slot.region_bytes)?,
+        };
+        let block = &slot.block;
+        let written = region.write(&session.state().timeline, block, |bytes| pack(args, block.base(), bytes));
+        match written.and_then(|_| if is_ahead { Ok(()) } else { region.feed(graph, block) }) {
+            Ok(()) => {
+                *is_fresh = true;
+                if let Some(before) = slot.image.replace(region) {
+                    session.state().give_back(before, slot.region_bytes);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if is_ahead {
+                    slot.next = Some(region);
+                } else {
+                    session.state().give_back(region, slot.region_bytes);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<B: Backend> Drop for Replay<B> {
+    fn drop(&mut self) {
+        // The graph first: then nothing reads the regions but launches that are numbered.
+        drop(self.graph.take());
+        self.shared.return_slots(self.sets.drain(..).map(|set| set.slot));
+    }
+}
+
+/// Where the graph's copy reads the next region already and no refresh has written it: writes what the next launch sends. The bytes
+/// go by way of `moved`: no two regions are lent at a time.
+fn move_over<B: Backend>(state: &mut State<B>, slot: &mut Slot<B>, moved: &mut Vec<u8>) -> Result<(), Error> {
+    let (Some(next), Some(image)) = (&mut slot.next, &slot.image) else { return Ok(()) };
+    moved.clear();
+    image.read(|from| moved.extend_from_slice(from));
+    next.write(&state.timeline, &slot.block, |to| {
+        to.copy_from_slice(&moved[..to.len()]);
+        Ok(())
+    })?;
+    let next = slot.next.take();
+    if let Some(before) = core::mem::replace(&mut slot.image, next) {
+        state.give_back(before, slot.region_bytes);
+    }
+    Ok(())
+}
+
+/// Numbers a launch, which reads the images of all sets.
+fn number<B: Backend>(state: &mut State<B>, stream: &B::Stream, sets: &mut [Set<B>]) {
+    let launch = state.timeline.launch();
+    let mut distance = u64::MAX;
+    let regions = sets.len();
+    for Set { slot, .. } in sets {
+        if let Some(image) = &mut slot.image {
+            image.launched(launch);
+        }
+        state.stats.copies += 1;
+        state.stats.copied_bytes += slot.block.layout().copy_bytes();
+        if let Some(pool) = state.pools.get(&slot.region_bytes) {
+            distance = distance.min(pool.fence_distance(regions));
+        }
+    }
+    if regions != 0 {
+        // A fence that is not recorded now is recorded when it is needed: until then the regions count as being read.
+        let _ = state.timeline.mark(stream, distance);
+    }
+}
+
+/// Points the graph's copy at the region that the next refresh is going to write, where one is ready. Where none is, that refresh
+/// does it.
+fn point_ahead<B: Backend>(state: &mut State<B>, graph: &mut B::Graph, slot: &mut Slot<B>) {
+    let State { pools, timeline, .. } = state;
+    let Some(pool) = pools.get_mut(&slot.region_bytes) else { return };
+    if !pool.is_ready(timeline).unwrap_or(false) {
+        return;
+    }
+    let Some(next) = pool.take_next() else { return };
+    match next.feed(graph, &slot.block) {
+        Ok(()) => slot.next = Some(next),
+        Err(_) => pool.give_back(next, timeline),
+    }
+}
+
+/// The first column in which two layouts differ.
+fn other_shape(expected: &Layout, found: &Layout) -> Error {
+    let (mut ours, mut theirs) = (expected.columns().iter(), found.columns().iter());
+    loop {
+        let kind = match (ours.next(), theirs.next()) {
+            (Some(ours), Some(theirs)) if ours == theirs => continue,
+            (Some(ours), Some(theirs)) if ours.name == theirs.name => {
+                ErrorKind::OtherShape { column: theirs.name, expected: ours.len, found: theirs.len }
+            }
+            (_, Some(theirs)) => ErrorKind::OtherShape { column: theirs.name, expected: 0, found: theirs.len },
+            (Some(ours), None) => ErrorKind::OtherShape { column: ours.name, expected: ours.len, found: 0 },
+            // They are of one shape: the arguments are others than a moment ago.
+            (None, None) => {
+                ErrorKind::Changed { column: "(last)", expected: expected.copy_bytes(), found: found.copy_bytes() }
+            }
+        };
+        return Error::new(kind);
+    }
+}
+
+impl<R: fmt::Debug, B: Backend> fmt::Debug for CapturedGraph<R, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CapturedGraph").field("sets", &self.value).finish_non_exhaustive()
+    }
+}
