@@ -44,8 +44,8 @@ fi
 cargo build --release --package marshal --examples --benches --message-format json-render-diagnostics | built |
     while IFS=$'\t' read -r kind name _ path; do
         case $kind-$name in
-        example-grouped_gemm | example-layers) cp "$path" "$part/$name" ;;
-        bench-upload) cp "$path" "$part/bench-upload" ;;
+        example-grouped_gemm | example-layers | example-decode) cp "$path" "$part/$name" ;;
+        bench-upload | bench-graph) cp "$path" "$part/bench-$name" ;;
         esac
     done
 find "$part" -type f -exec strip {} +

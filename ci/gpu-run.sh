@@ -118,7 +118,9 @@ else
 fi
 
 step layers 30 ./layers
+step decode 30 ./decode
 step bench-upload 60 ./bench-upload
+step bench-graph 30 ./bench-graph
 
 # Of the tests those that upload, in short: what works on gigabytes or keeps a stream busy takes minutes under the tools.
 uploads=(cuda::created:: --skip every_order --skip dropped --skip eight --skip through_on --skip ten_thousand

@@ -21,6 +21,19 @@ struct CudaRig {
 
 impl Rig for CudaRig {
     type Stream = Arc<CudaStream>;
+    type Log = device::Log;
+
+    fn log(&self, stream: &Arc<CudaStream>, len: usize, entries: usize, is_slow: bool) -> device::Log {
+        device::Log::new(stream, len, entries, is_slow)
+    }
+
+    fn append(&self, stream: &Arc<CudaStream>, from: DevicePointer<u8>, log: &device::Log) {
+        log.append(&self.gpu, stream, from);
+    }
+
+    fn read_log(&self, stream: &Arc<CudaStream>, log: &device::Log) -> Vec<Vec<u8>> {
+        log.read(stream)
+    }
 
     fn stream(&self) -> Arc<CudaStream> {
         (self.open)(&self.gpu)
@@ -68,7 +81,9 @@ fn main() {
     for (kind, open) in kinds {
         // A cache needs one stream, and the per-thread default stream is many: `streams` shows that it is refused.
         let cached = if kind == "per_thread" { Vec::new() } else { cases::cache::all::<CudaRig>() };
-        for (name, case) in cases::upload::all::<CudaRig>().into_iter().chain(cached) {
+        // The default streams: a cache has none of the one, and CUDA captures none of the other.
+        let graphs = if kind == "created" { cases::graph::all::<CudaRig>() } else { Vec::new() };
+        for (name, case) in cases::upload::all::<CudaRig>().into_iter().chain(cached).chain(graphs) {
             trials.push(on_gpus(format!("cuda::{kind}::{name}"), 1, devices, move || {
                 case(&CudaRig { gpu: Gpu::new(), open });
             }));

@@ -408,6 +408,15 @@ fn a_capture_that_fails_leaves_the_cache_as_it_was<R: Rig>(rig: &R) {
     assert_eq!(cache.stats().allocations, 1);
 }
 
+/// A graph that is alive, and what its log has to hold.
+struct Live<R: Rig> {
+    graph: Graph<R>,
+    log: R::Log,
+    len: usize,
+    current: u8,
+    expected: Vec<u8>,
+}
+
 fn graphs_and_eager_uploads_share_a_cache<R: Rig>(rig: &R) {
     const LENS: [usize; 3] = [64, 3000, 70_000];
     let stream = rig.stream();
@@ -418,7 +427,7 @@ fn graphs_and_eager_uploads_share_a_cache<R: Rig>(rig: &R) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % below
     };
-    let mut graphs: Vec<(Graph<R>, R::Log, usize, u8, Vec<u8>)> = Vec::new();
+    let mut graphs: Vec<Live<R>> = Vec::new();
     let mut held = Vec::new();
     let mut snapshots = Vec::new();
     for step in 0..600 {
@@ -426,23 +435,23 @@ fn graphs_and_eager_uploads_share_a_cache<R: Rig>(rig: &R) {
         match draw(8) {
             0 if graphs.len() < 5 => {
                 let log = rig.log(&stream, len, 600, step % 2 == 0);
-                graphs.push((captured(rig, &cache, byte, len, &log), log, len, byte, Vec::new()));
+                let graph = captured(rig, &cache, byte, len, &log);
+                graphs.push(Live { graph, log, len, current: byte, expected: Vec::new() });
             }
             1 | 2 if !graphs.is_empty() => {
                 let index = draw(graphs.len());
-                let (graph, _, len, current, _) = &mut graphs[index];
-                graph.refresh(|dev| dev, &bytes(byte, *len)).unwrap();
-                *current = byte;
+                let live = &mut graphs[index];
+                live.graph.refresh(|dev| dev, &bytes(byte, live.len)).unwrap();
+                live.current = byte;
             }
             3 | 4 if !graphs.is_empty() => {
                 let index = draw(graphs.len());
-                let (graph, _, _, current, expected) = &mut graphs[index];
-                graph.launch().unwrap();
-                expected.push(*current);
+                let live = &mut graphs[index];
+                live.graph.launch().unwrap();
+                live.expected.push(live.current);
             }
             5 if graphs.len() > 3 => {
-                let index = draw(graphs.len());
-                let (graph, log, _, _, expected) = graphs.remove(index);
+                let Live { graph, log, expected, .. } = graphs.remove(draw(graphs.len()));
                 drop(graph);
                 drop(bytes(byte, len).upload(&cache).unwrap());
                 assert_eq!(logged(rig, &stream, &log), expected);
@@ -465,10 +474,10 @@ fn graphs_and_eager_uploads_share_a_cache<R: Rig>(rig: &R) {
         assert_eq!(rig.read_device(&stream, set.data.pointer(), len), vec![byte; len]);
     }
     assert!(graphs.len() >= 3);
-    for (graph, log, _, current, mut expected) in graphs {
-        graph.launch().unwrap();
-        expected.push(current);
-        assert_eq!(logged(rig, &stream, &log), expected);
+    for mut live in graphs {
+        live.graph.launch().unwrap();
+        live.expected.push(live.current);
+        assert_eq!(logged(rig, &stream, &live.log), live.expected);
     }
 }
 

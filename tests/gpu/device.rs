@@ -113,6 +113,47 @@ impl Gpu {
     }
 }
 
+/// Device memory that the kernel `append` appends entries of `len` bytes to.
+pub(crate) struct Log {
+    entries: CudaSlice<u8>,
+    count: CudaSlice<u64>,
+    // As numbers: a capture waits for no event of cudarc's slices.
+    entries_at: u64,
+    count_at: u64,
+    len: usize,
+    takes_ns: u64,
+}
+
+impl Log {
+    pub(crate) fn new(stream: &Arc<CudaStream>, len: usize, entries: usize, is_slow: bool) -> Self {
+        let (entries, count) = (stream.alloc_zeros(len * entries).unwrap(), stream.alloc_zeros(1).unwrap());
+        let entries_at = marshal::cuda::pointer_to(&entries, stream).unwrap().address();
+        let count_at = marshal::cuda::pointer_to(&count, stream).unwrap().address();
+        stream.synchronize().unwrap();
+        // So that a host which packs and launches is always ahead.
+        let takes_ns = if is_slow { 100_000 } else { 0 };
+        Self { entries, count, entries_at, count_at, len, takes_ns }
+    }
+
+    pub(crate) fn append(&self, gpu: &Gpu, stream: &Arc<CudaStream>, from: DevicePointer<u8>) {
+        let (from, len) = (from.address(), u64::try_from(self.len).unwrap());
+        let function = gpu.function("append");
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&from).arg(&len).arg(&self.entries_at).arg(&self.count_at).arg(&self.takes_ns);
+        let shape = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+        // SAFETY: the kernel takes pointers, u64, pointers and u64; the log has room for the entries that the test appends, and lives
+        // until it has been read.
+        unsafe { launch.launch(shape) }.unwrap();
+    }
+
+    pub(crate) fn read(&self, stream: &Arc<CudaStream>) -> Vec<Vec<u8>> {
+        stream.synchronize().unwrap();
+        let count = usize::try_from(value(stream, &self.count)).unwrap();
+        let bytes = stream.clone_dtoh(&self.entries.slice(..count * self.len)).unwrap();
+        bytes.chunks_exact(self.len).map(<[u8]>::to_vec).collect()
+    }
+}
+
 /// Opens when it is dropped.
 pub(crate) struct Gate {
     flag: &'static AtomicU32,

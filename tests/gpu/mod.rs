@@ -5,6 +5,7 @@ pub(crate) mod capture;
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod errors;
+pub(crate) mod graph;
 pub(crate) mod kernels;
 pub(crate) mod lifetimes;
 pub(crate) mod staging;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("errors", errors::ALL),
         ("cached", cached::ALL),
         ("capture", capture::ALL),
+        ("graph", graph::ALL),
         ("kernels", kernels::ALL),
         ("devices", devices::ALL),
     ];
