@@ -9,8 +9,8 @@ const FLOORS: [&[&str]; 5] = [
     &["error", "alignment", "element"],
     &["layout", "pack"],
     &["pointer", "walk", "compare", "column", "__private", "backend"],
-    &["block", "policy", "staging", "slots", "session", "cache", "backend/host", "backend/cuda"],
-    &["upload", "args"],
+    &["block", "policy", "staging", "slots", "shared", "session", "cache", "backend/host", "backend/cuda"],
+    &["upload", "args", "graph"],
 ];
 
 /// Modules that name each other, since a user's call goes from one to the other and back.

@@ -19,6 +19,9 @@
 //! after an error the cache is as it was, but for two things when staging is at its cap: a slot may have lost its image, and is
 //! copied again then; and slots may have gone to make room for staging.
 //!
+//! While the stream is captured, the set takes a free slot out of the cache for good, as long as the graph lives: see
+//! [`graph`](crate::graph).
+//!
 //! The lock is held while the arguments are walked over. A walk that uses the same cache is refused.
 //!
 //! # Why nothing is stale and nothing races

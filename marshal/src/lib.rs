@@ -42,6 +42,7 @@
 //! - [`Uploaded`]: typed pointers ([`DeviceColumn`], [`DevicePointer`]), and what keeps their block.
 //! - [`ArgCache`]: the cached mode. The same shape uses the same block; the same bytes are not copied; a held set is never
 //!   rewritten.
+//! - [`CapturedGraph`]: a CUDA graph with uploads in it, whose arguments are refreshed from launch to launch.
 //! - [`cuda`]: the backend over cudarc, whose libraries are loaded at run time. [`host`]: an emulation of a device that is always
 //!   there, made to expose mistakes; tests stand on it.
 //!
@@ -63,7 +64,8 @@
 //!
 //! An upload, the free of its block, and [`Uploaded::on`] are ordered on the stream and wait for nothing on the host; kernels
 //! launched afterwards on that stream see the arguments. [`Uploaded::read_back`] waits. A cached upload waits only when every
-//! staging region of its shape is still being read, and [`CacheOptions`] say otherwise if you like.
+//! staging region of its shape is still being read, and [`CacheOptions`] say otherwise if you like; so does a
+//! [refresh](CapturedGraph::refresh). While a stream is captured an upload to its cache calls nothing but the copy.
 //!
 //! # Features
 //!

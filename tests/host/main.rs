@@ -4,6 +4,7 @@
 mod cases;
 
 mod cached;
+mod graph;
 mod heap;
 mod one_shot;
 mod rig;
@@ -34,5 +35,6 @@ fn main() {
     trials.extend(cases::graph::all().into_iter().map(|case| on_a_device("graph", case)));
     trials.extend(one_shot::ALL.iter().map(|&test| on_the_host("one_shot", test)));
     trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
+    trials.extend(graph::ALL.iter().map(|&test| on_the_host("graph", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
