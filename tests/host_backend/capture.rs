@@ -201,3 +201,122 @@ fn a_captured_copy_owns_its_bytes_and_runs_on_the_stream_that_it_is_launched_on(
     let copies = device.journal().into_iter().filter(|op| matches!(op, Op::Copy { stream: 1, size_bytes: 2, .. }));
     assert_eq!(copies.count(), 2);
 }
+
+#[test]
+fn memory_that_a_live_graph_copies_is_missed_when_it_is_freed() {
+    for frees_staging in [false, true] {
+        let device = patient_device();
+        let stream = device.stream();
+        let block = stream.alloc::<u8>(2).unwrap();
+        let staging = staged(&device, &[1, 2]);
+        stream.begin_capture().unwrap();
+        stream.copy_staging(&staging, 0..2, block.pointer()).unwrap();
+        let graph = stream.end_capture().unwrap();
+        // Launched once or never: the graph could be launched again.
+        let mut memory = (Some(block), Some(staging));
+        if frees_staging {
+            drop(memory.1.take());
+        } else {
+            drop(memory.0.take());
+        }
+        assert_contains(&fault(stream.synchronize()), &["2 bytes", "was freed while", "as long as the graph"]);
+        drop(graph);
+        // Without the graph nobody is left to be told.
+        drop(memory);
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn a_graph_reads_the_source_that_it_was_given_last_and_launches_under_way_their_own() {
+    let device = patient_device();
+    let stream = device.stream();
+    let block = Host::allocate(&stream, 2).unwrap();
+    let mut regions = Host::allocate_staging(&stream, 2, 2).unwrap();
+    let (mut second, mut first) = (regions.pop().unwrap(), regions.pop().unwrap());
+    // SAFETY: no copy reads the regions yet; the device lives.
+    unsafe {
+        Host::write_region(&mut first, |bytes| bytes.copy_from_slice(&[1, 1]));
+        Host::write_region(&mut second, |bytes| bytes.copy_from_slice(&[2, 2]));
+    }
+    Host::begin_capture(&stream).unwrap();
+    // SAFETY: the regions are retired at the end.
+    unsafe { Host::copy_staged(&stream, &first, 2, &block, 0) }.unwrap();
+    let address = Host::address(&block);
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let in_kernel = seen.clone();
+    let pointer = marshal::DevicePointer::<u8>::from_raw(address).unwrap();
+    stream.launch(move |memory| in_kernel.lock().unwrap().push(memory.read_at(pointer, 1)[0])).unwrap();
+    let mut graph = Host::end_capture(&stream).unwrap();
+    Host::launch(&stream, &mut graph).unwrap();
+    // SAFETY: as above.
+    unsafe { Host::set_source(&mut graph, &second, 2, &block, 0) }.unwrap();
+    Host::launch(&stream, &mut graph).unwrap();
+    // SAFETY: as above.
+    let refused = unsafe { Host::set_source(&mut graph, &first, 1, &block, 0) };
+    assert_eq!(code(refused), 1);
+    Host::launch(&stream, &mut graph).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(*seen.lock().unwrap(), [1, 2, 2]);
+    drop(graph);
+    Host::retire(&stream, vec![first, second]);
+    stream.synchronize().unwrap();
+}
+
+/// Says when it is dropped, and by which thread.
+struct Dropped(std::sync::mpsc::Sender<std::thread::ThreadId>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.send(std::thread::current().id()).unwrap();
+    }
+}
+
+#[test]
+fn what_a_graph_keeps_goes_behind_its_last_launch_and_on_a_thread_that_may_call() {
+    let stream = patient_device().stream();
+    let (sender, dropped) = std::sync::mpsc::channel();
+    Host::begin_capture(&stream).unwrap();
+    Host::keep(&stream, Box::new(Dropped(sender))).unwrap();
+    let mut graph = Host::end_capture(&stream).unwrap();
+    let (gate, blocked) = std::sync::mpsc::channel::<()>();
+    stream.launch(move |_| drop(blocked.recv())).unwrap();
+    Host::launch(&stream, &mut graph).unwrap();
+    drop(graph);
+    drop(stream.alloc::<u8>(1).unwrap());
+    assert!(dropped.try_recv().is_err(), "a launch is under way");
+    drop(gate);
+    stream.synchronize().unwrap();
+    assert_eq!(dropped.try_recv(), Ok(std::thread::current().id()));
+}
+
+#[test]
+fn nothing_is_kept_for_no_graph_and_an_invalid_one_keeps_nothing() {
+    let stream = patient_device().stream();
+    let (sender, dropped) = std::sync::mpsc::channel();
+    assert_eq!(code(Host::keep(&stream, Box::new(Dropped(sender.clone())))), 401);
+    assert!(dropped.try_recv().is_err(), "it may be in use, and is never dropped");
+    Host::begin_capture(&stream).unwrap();
+    Host::keep(&stream, Box::new(Dropped(sender))).unwrap();
+    stream.synchronize().unwrap_err();
+    assert_eq!(code(Host::end_capture(&stream)), 901);
+    assert!(dropped.try_recv().is_ok());
+}
+
+#[test]
+fn a_block_of_the_backend_that_is_dropped_in_a_capture_is_freed_when_it_ends() {
+    let device = patient_device();
+    let stream = device.stream();
+    let block = Host::allocate(&stream, 8).unwrap();
+    stream.begin_capture().unwrap();
+    drop(block);
+    assert_eq!(device.counters().live_device_blocks, 1);
+    stream.end_capture().unwrap();
+    assert_eq!(device.counters().live_device_blocks, 0);
+    // Nobody ends it: the stream's end does.
+    let block = Host::allocate(&stream, 8).unwrap();
+    stream.begin_capture().unwrap();
+    drop((block, stream));
+    assert_eq!(device.counters().live_device_blocks, 0);
+    device.synchronize().unwrap();
+}
