@@ -127,7 +127,7 @@ fn an_upload_in_a_capture_is_refused_and_the_capture_stays_valid(gpu: &Gpu) {
     // Other bytes, and equal ones: a set of the cache may be rewritten after it is dropped, and a graph would read that.
     for captured in [&other, &args] {
         let error = captured.upload(&cache).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Capturing { needed: 4096 }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::NotReserved { needed: 4096 }), "{error}");
     }
     let graph = stream.end_capture(CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH).unwrap();
     drop(graph);
