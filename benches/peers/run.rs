@@ -1,0 +1,112 @@
+//! The run: its parts, one after the other, and what is kept of them.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use super::claims::{self, Claim, Loss};
+use super::gpu::Gpu;
+use super::kernel::Kernel;
+use super::measure::Effort;
+use super::options::{HELP, Options};
+use super::record::Run;
+use super::{args, counters, graphs, layers, machine, outside, pieces, plot, report, step, sweep};
+
+pub(crate) fn main() -> ExitCode {
+    let run = Options::parse(std::env::args().skip(1)).map_err(Into::into).and_then(all);
+    match run {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether every way brought the right bytes. What a claim asks and a run does not hold is said, and is no failure.
+fn all(options: Options) -> Result<bool, Box<dyn Error>> {
+    if options.help {
+        print!("{HELP}");
+        return Ok(true);
+    }
+    let gpu = Gpu::new()?;
+    let run = measure(&gpu, &options)?;
+    let (claims, losses) = (claims::all(&run), claims::losses(&run));
+    let text = report::markdown(&run, &claims, &losses);
+    print!("{text}");
+    if let Some(folder) = &options.out {
+        keep(folder, &run, &text, &claims, &losses)?;
+    }
+    let wrong = run.tables().flat_map(|table| &table.rows).filter(|row| {
+        let is_wrong = |why: &String| why.starts_with("WRONG");
+        row.not_run.as_ref().is_some_and(is_wrong)
+    });
+    let wrong = wrong.count() + run.not_run.iter().filter(|why| why.contains("WRONG")).count();
+    println!("{}", if wrong == 0 { "every way that ran brought the right bytes" } else { "WRONG BYTES: see above" });
+    Ok(wrong == 0)
+}
+
+fn measure(gpu: &Gpu, options: &Options) -> Result<Run, Box<dyn Error>> {
+    let kernel = Kernel::new(gpu)?;
+    let effort = |bytes| Effort::for_bytes(bytes, options.rounds, options.quick);
+    let bytes_of = |groups| args::GroupedGemm::new(groups).offsets(16).1;
+    let described = format!("At 64 groups: {:?}.", effort(bytes_of(64)));
+    let mut run = Run::new(machine::describe(gpu, options.commit.as_deref(), described));
+
+    run.sizes = timed("sweep", || {
+        options.sizes().into_iter().map(|groups| sweep::run(gpu, &kernel, groups, effort(bytes_of(groups)))).collect()
+    });
+    match &options.python {
+        Some(python) => {
+            let rounds = effort(1).rounds;
+            run.not_run.extend(timed("PyTorch and CuPy", || outside::run(python, &mut run.sizes, rounds)));
+        }
+        None => run.not_run.push("PyTorch and CuPy: not asked for".to_owned()),
+    }
+    let small: &[usize] = if options.quick { &[64] } else { &[8, 64, 256, 1024] };
+    run.layers = timed("layers", || {
+        small.iter().map(|&groups| layers::run(gpu, &kernel, groups, effort(32 * bytes_of(groups)))).collect()
+    });
+    run.graphs = timed("graphs", || {
+        small.iter().map(|&groups| graphs::run(gpu, &kernel, groups, effort(bytes_of(groups)))).collect()
+    });
+    run.pieces =
+        timed("pieces", || small.iter().map(|&groups| pieces::run(gpu, groups, effort(bytes_of(groups)))).collect());
+    run.counters = timed("counters", || {
+        let sizes = options.sizes().into_iter().filter(|groups| [64, 1024, 1_000_000].contains(groups));
+        sizes.flat_map(|groups| counters::run(gpu, groups)).collect()
+    });
+    // A step takes a millisecond: ten rounds of a few are enough.
+    let effort = Effort { rounds: if options.quick { 3 } else { 10 }, calls: 10, singles: 3 };
+    match timed("steps", || step::run(gpu, options.cubin.as_deref(), &options.tokens(), effort)) {
+        Ok(steps) => run.steps = steps,
+        Err(why) => run.not_run.push(format!("the grouped GEMM step: {why}")),
+    }
+    Ok(run)
+}
+
+/// Says on stderr how long a part took: the program's own time is watched.
+fn timed<T>(part: &str, run: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = run();
+    eprintln!("{part}: {:.1} s", start.elapsed().as_secs_f64());
+    result
+}
+
+/// What is kept of a run.
+#[derive(serde::Serialize)]
+struct Kept<'r> {
+    #[serde(flatten)]
+    run: &'r Run,
+    claims: &'r [Claim],
+    losses: &'r [Loss],
+}
+
+fn keep(folder: &Path, run: &Run, text: &str, claims: &[Claim], losses: &[Loss]) -> Result<(), Box<dyn Error>> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("peers.md"), text)?;
+    std::fs::write(folder.join("peers.json"), serde_json::to_string_pretty(&Kept { run, claims, losses })? + "\n")?;
+    plot::draw(folder, &run.sizes, &run.steps)
+}
