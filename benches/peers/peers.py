@@ -85,7 +85,7 @@ def measure(ways, settle, right, rounds):
     for name, way in ways.items():
         number += 1
         if not right(way(number), number):
-            raise RuntimeError(f"{name}: wrong bytes on the device")
+            raise RuntimeError(f"{name}: WRONG BYTES on the device")
         settle()
         start = time.perf_counter()
         way(number)

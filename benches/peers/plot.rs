@@ -16,7 +16,7 @@ const TEXT: RGBColor = RGBColor(119, 119, 119);
 const GRID: RGBColor = RGBColor(140, 140, 140);
 
 /// Readable on white and on near-black.
-const COLOURS: [RGBColor; 10] = [
+const COLOURS: [RGBColor; 12] = [
     RGBColor(218, 94, 60),
     RGBColor(66, 133, 210),
     RGBColor(70, 160, 90),
@@ -27,6 +27,8 @@ const COLOURS: [RGBColor; 10] = [
     RGBColor(125, 125, 125),
     RGBColor(150, 110, 80),
     RGBColor(110, 120, 200),
+    RGBColor(150, 165, 60),
+    RGBColor(225, 120, 120),
 ];
 
 /// Plain text follows the page: a style inside an image sees the reader's scheme.
@@ -129,10 +131,7 @@ fn chart(path: &Path, title: &str, x: &str, lines: &[Line]) -> Result<(), Box<dy
         }
         root.present()?;
     }
-    let inside = svg.find('>').and_then(|first| svg[first + 1..].find('<').map(|next| first + 1 + next));
-    let at = inside.ok_or("the drawing is no SVG")?;
-    // Behind the opening element, which may follow a declaration.
-    let at = svg[at..].starts_with("<svg").then(|| svg[at..].find('>').map(|end| at + end + 1)).flatten().unwrap_or(at);
+    let at = svg.find('>').ok_or("the drawing is no SVG")? + 1;
     svg.insert_str(at, STYLE);
     std::fs::write(path, svg)?;
     Ok(())

@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-use super::claims::{Claim, Loss};
+use super::claims::{Claim, Loss, Times};
 use super::measure::{Spread, Timings};
 use super::ours;
 use super::record::{Run, Table};
 
 type Metric = fn(&Timings) -> Option<Spread>;
 
-pub(crate) fn markdown(run: &Run, claims: &[Claim], losses: &[Loss]) -> String {
+/// All that was measured.
+pub(crate) fn tables(run: &Run) -> String {
     let mut text = String::new();
     let machine = &run.machine;
     section(
@@ -44,6 +45,12 @@ pub(crate) fn markdown(run: &Run, claims: &[Claim], losses: &[Loss]) -> String {
     steps(&mut text, &run.steps);
     each(&mut text, "## What a cached upload is made of", &run.pieces, "Host time, back to back.");
     counters(&mut text, run);
+    text
+}
+
+/// What follows from it: what did not run, where marshal loses, and what must hold.
+pub(crate) fn verdict(run: &Run, claims: &[Claim], losses: &[Loss]) -> String {
+    let mut text = String::new();
     if !run.not_run.is_empty() {
         section(&mut text, "## Not run", &[]);
         run.not_run.iter().for_each(|why| line(&mut text, &format!("- {why}")));
@@ -202,7 +209,10 @@ fn lost(text: &mut String, losses: &[Loss]) {
         return;
     }
     let rows = losses.iter().map(|loss| {
-        let sizes: Vec<String> = loss.sizes.iter().map(|(groups, times)| format!("{groups}: {times:.2} x")).collect();
+        let size = |Times { groups, times, is_clear }: &Times| {
+            format!("{groups}: {times:.2} x{}", if *is_clear { "" } else { " (spreads meet)" })
+        };
+        let sizes: Vec<String> = loss.sizes.iter().map(size).collect();
         vec![loss.ours.clone(), loss.peer.clone(), loss.metric.to_owned(), sizes.join(", "), loss.why.to_owned()]
     });
     table(text, &["way", "peer", "measured", "groups: times as long", "why"], rows);

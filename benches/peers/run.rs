@@ -34,11 +34,12 @@ fn all(options: Options) -> Result<bool, Box<dyn Error>> {
     let gpu = Gpu::new()?;
     let run = measure(&gpu, &options)?;
     let (claims, losses) = (claims::all(&run), claims::losses(&run));
-    let text = report::markdown(&run, &claims, &losses);
-    print!("{text}");
-    if let Some(folder) = &options.out {
-        keep(folder, &run, &text, &claims, &losses)?;
+    let (tables, verdict) = (report::tables(&run), report::verdict(&run, &claims, &losses));
+    match &options.out {
+        Some(folder) => keep(folder, &run, &(tables + &verdict), &claims, &losses)?,
+        None => print!("{tables}"),
     }
+    print!("{verdict}");
     let wrong = run.tables().flat_map(|table| &table.rows).filter(|row| {
         let is_wrong = |why: &String| why.starts_with("WRONG");
         row.not_run.as_ref().is_some_and(is_wrong)
@@ -52,7 +53,9 @@ fn measure(gpu: &Gpu, options: &Options) -> Result<Run, Box<dyn Error>> {
     let kernel = Kernel::new(gpu)?;
     let effort = |bytes| Effort::for_bytes(bytes, options.rounds, options.quick);
     let bytes_of = |groups| args::GroupedGemm::new(groups).offsets(16).1;
-    let described = format!("At 64 groups: {:?}.", effort(bytes_of(64)));
+    let Effort { rounds, calls, singles } = effort(bytes_of(64));
+    let described =
+        format!("{rounds} rounds of {calls} calls back to back and {singles} single ones at 64 groups, fewer at more.");
     let mut run = Run::new(machine::describe(gpu, options.commit.as_deref(), described));
 
     run.sizes = timed("sweep", || {
