@@ -141,7 +141,7 @@ pub(crate) fn replays<'g>(
 pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, groups: usize, effort: Effort) -> Table {
     let args = GroupedGemm::new(groups);
     let bytes = args.offsets(16).1;
-    let mut ways = replays(gpu, &args, Touch::Early, &|addresses| kernel.launch(gpu, addresses, &args));
+    let mut ways = replays(gpu, &args, Touch::Early, &|addresses| kernel.launch(gpu, addresses, groups));
     let wrong: Vec<Option<String>> = ways.iter_mut().map(|way| check(&mut *way.3, gpu, kernel).err()).collect();
     let mut subjects: Vec<Subject<'_>> =
         ways.iter_mut().map(|way| subject(&mut *way.3, gpu, effort.calls, effort.singles)).collect();

@@ -9,6 +9,9 @@ use super::gpu::{Device, Gpu};
 
 const THREADS: u32 = 256;
 
+/// 32-bit words of each column, a group.
+const WORDS: [u64; COLUMNS] = [3, 2, 2, 2, 2, 2, 2, 2, 2];
+
 /// `Columns` of `checksum.cu`.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -28,17 +31,20 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     pub(crate) fn new(gpu: &Gpu) -> Result<Self, Box<dyn Error>> {
+        // SAFETY: asks the loader for a library of NVIDIA's, whose initialisers have no requirement of their own.
+        if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+            return Err("NVRTC's library was not found, and without the kernel no way is checked".into());
+        }
         let ptx = cudarc::nvrtc::compile_ptx(include_str!("checksum.cu"))?;
         let function = gpu.context.load_module(ptx)?.load_function("checksum")?;
         Ok(Self { function, sums: Device::new(size_of::<[u64; COLUMNS]>()) })
     }
 
-    /// Reads the columns at these addresses, as long as those of `args`.
-    pub(crate) fn launch(&self, gpu: &Gpu, addresses: [u64; COLUMNS], args: &GroupedGemm) {
-        let len = args.columns().map(|column| (column.len() / 4) as u64);
-        let columns = Columns { words: addresses, len };
+    /// Reads the columns of `groups` groups at these addresses.
+    pub(crate) fn launch(&self, gpu: &Gpu, addresses: [u64; COLUMNS], groups: usize) {
+        let columns = Columns { words: addresses, len: WORDS.map(|words| words * groups as u64) };
         // Enough blocks to fill a large GPU at the largest sizes, and one a column at the smallest.
-        let blocks = u32::try_from(args.groups()).unwrap_or(u32::MAX).div_ceil(4 * THREADS).clamp(1, 128);
+        let blocks = u32::try_from(groups).unwrap_or(u32::MAX).div_ceil(4 * THREADS).clamp(1, 128);
         let shape = LaunchConfig { grid_dim: (blocks, 9, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
         let mut launch = gpu.stream.launch_builder(&self.function);
         launch.arg(&columns).arg(&self.sums.address);

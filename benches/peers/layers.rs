@@ -91,10 +91,10 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, groups: usize, effort: Effort) -> 
 
 /// Two calls, each read by a kernel a layer.
 fn check(way: &mut dyn Way, gpu: &Gpu, kernel: &Kernel) -> Result<(), String> {
-    let like = way.args()[0].clone();
+    let groups = way.args()[0].groups();
     for number in [u64::from(u32::MAX) - 1, u64::from(u32::MAX)] {
         kernel.reset(gpu);
-        way.call(number, Some(&mut |addresses| kernel.launch(gpu, addresses, &like)));
+        way.call(number, Some(&mut |addresses| kernel.launch(gpu, addresses, groups)));
         kernel.verdict(gpu, way.args())?;
     }
     Ok(())

@@ -141,7 +141,7 @@ pub(crate) fn single(gpu: &Gpu, call: impl FnOnce()) -> (f64, f64) {
 
 /// The subject that a way is: alone, and with the kernel.
 pub(crate) fn subject<'s>(way: &'s mut dyn Way, gpu: &'s Gpu, kernel: &'s Kernel, effort: Effort) -> Subject<'s> {
-    let args = way.args().clone();
+    let groups = way.args().groups();
     let mut number = 0;
     Box::new(move |samples| {
         samples.back_to_back.push(back_to_back(gpu, effort.calls, || {
@@ -154,8 +154,7 @@ pub(crate) fn subject<'s>(way: &'s mut dyn Way, gpu: &'s Gpu, kernel: &'s Kernel
             samples.host.push(host);
             samples.to_idle.push(to_idle);
             number += 1;
-            // The lengths are what the kernel needs of `args`; they never change.
-            let mut consume = |addresses| kernel.launch(gpu, addresses, &args);
+            let mut consume = |addresses| kernel.launch(gpu, addresses, groups);
             samples.to_kernel.push(single(gpu, || way.call(number, Some(&mut consume))).1);
         }
     })

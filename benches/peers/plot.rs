@@ -7,7 +7,7 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use super::measure::{Spread, Timings};
-use super::record::Table;
+use super::record::{Run, Table};
 use super::way::Side;
 use super::{graphs, limits, ours, outside, theirs};
 
@@ -41,7 +41,7 @@ struct Line {
 }
 
 /// The plots of the sweep and of the steps.
-pub(crate) fn draw(folder: &Path, sizes: &[Table], steps: &[Table]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn draw(folder: &Path, run: &Run) -> Result<(), Box<dyn Error>> {
     let ways = [
         theirs::EXAMPLE_24,
         theirs::KEPT,
@@ -55,33 +55,24 @@ pub(crate) fn draw(folder: &Path, sizes: &[Table], steps: &[Table]) -> Result<()
         ours::CHANGED,
         ours::UNCHANGED,
     ];
-    let host = lines(sizes, &ways, |timings| timings.back_to_back);
+    let host = lines(&run.sizes, &ways, |timings| timings.back_to_back);
     chart(&folder.join("host.svg"), "Host time a call, back to back", "groups", &host)?;
-    let kernel = lines(sizes, &ways, |timings| timings.to_kernel);
+    let kernel = lines(&run.sizes, &ways, |timings| timings.to_kernel);
     chart(&folder.join("kernel.svg"), "One call and a kernel that reads the arguments", "groups", &kernel)?;
-    let eager: Vec<&Table> = steps.iter().filter(|table| table.title.ends_with("eager")).collect();
-    let in_a_graph: Vec<&Table> = steps.iter().filter(|table| table.title.ends_with("graph")).collect();
     let with_held: Vec<&str> = ways.into_iter().chain([ours::HELD]).collect();
-    let step = lines(eager, &with_held, |timings| timings.to_kernel);
+    let step = lines(&run.steps, &with_held, |timings| timings.to_kernel);
     chart(&folder.join("step.svg"), "A grouped GEMM step, until it is done", "tokens", &step)?;
     let replays = [graphs::NINE, graphs::HAND, graphs::ALONE, ours::HELD];
-    let graph = lines(in_a_graph, &replays, |timings| timings.to_kernel);
+    let graph = lines(&run.graph_steps, &replays, |timings| timings.to_kernel);
     chart(&folder.join("step-graph.svg"), "The step in a graph, until it is done", "tokens", &graph)
 }
 
 /// What was measured of each of `ways`, over the tables.
-fn lines<'t>(
-    tables: impl IntoIterator<Item = &'t Table> + Clone,
-    ways: &[&str],
-    metric: fn(&Timings) -> Option<Spread>,
-) -> Vec<Line> {
+fn lines(tables: &[Table], ways: &[&str], metric: fn(&Timings) -> Option<Spread>) -> Vec<Line> {
     let line = |&name: &&str| {
-        let points = tables
-            .clone()
-            .into_iter()
-            .filter_map(|table| Some((table.number as f64, metric(&table.row(name)?.timings)?.median)));
-        let side = tables.clone().into_iter().find_map(|table| Some(table.row(name)?.side))?;
-        Some(Line { name: name.to_owned(), side, points: points.collect() })
+        let point = |table: &Table| Some((table.number as f64, metric(&table.row(name)?.timings)?.median));
+        let side = tables.iter().find_map(|table| Some(table.row(name)?.side))?;
+        Some(Line { name: name.to_owned(), side, points: tables.iter().filter_map(point).collect() })
     };
     ways.iter().filter_map(line).filter(|line| !line.points.is_empty()).collect()
 }

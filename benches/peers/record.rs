@@ -14,8 +14,10 @@ pub(crate) struct Run {
     pub(crate) layers: Vec<Table>,
     /// The same through a CUDA graph.
     pub(crate) graphs: Vec<Table>,
-    /// The grouped GEMM step, eager and in a graph.
+    /// The grouped GEMM step.
     pub(crate) steps: Vec<Table>,
+    /// The same in a graph.
+    pub(crate) graph_steps: Vec<Table>,
     /// What a cached upload is made of.
     pub(crate) pieces: Vec<Table>,
     pub(crate) counters: Vec<Counters>,
@@ -31,6 +33,7 @@ impl Run {
             layers: Vec::new(),
             graphs: Vec::new(),
             steps: Vec::new(),
+            graph_steps: Vec::new(),
             pieces: Vec::new(),
             counters: Vec::new(),
             not_run: Vec::new(),
@@ -39,7 +42,7 @@ impl Run {
 
     /// Everything that was timed.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
-        [&self.sizes, &self.layers, &self.graphs, &self.steps, &self.pieces].into_iter().flatten()
+        [&self.sizes, &self.layers, &self.graphs, &self.steps, &self.graph_steps, &self.pieces].into_iter().flatten()
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn tables(run: &Run) -> String {
         &run.graphs,
         "Each replay copies the arguments and reads them. The raw ways overwrite what a pending replay reads when the host runs ahead.",
     );
-    steps(&mut text, &run.steps);
+    steps(&mut text, run.steps.iter().chain(&run.graph_steps));
     each(&mut text, "## What a cached upload is made of", &run.pieces, "Host time, back to back.");
     counters(&mut text, run);
     text
@@ -133,8 +133,9 @@ fn each(text: &mut String, title: &str, tables: &[Table], note: &str) {
 }
 
 /// The share of a step is what it takes above the same step with a held set.
-fn steps(text: &mut String, tables: &[Table]) {
-    if tables.is_empty() {
+fn steps<'r>(text: &mut String, tables: impl Iterator<Item = &'r Table>) {
+    let mut tables = tables.peekable();
+    if tables.peek().is_none() {
         return;
     }
     section(

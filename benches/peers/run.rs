@@ -82,9 +82,10 @@ fn measure(gpu: &Gpu, options: &Options) -> Result<Run, Box<dyn Error>> {
         sizes.flat_map(|groups| counters::run(gpu, groups)).collect()
     });
     // A step takes a millisecond: ten rounds of a few are enough.
-    let effort = Effort { rounds: if options.quick { 3 } else { 10 }, calls: 10, singles: 3 };
+    let rounds = options.rounds.unwrap_or(if options.quick { 3 } else { 10 });
+    let effort = Effort { rounds, calls: 10, singles: 3 };
     match timed("steps", || step::run(gpu, options.cubin.as_deref(), &options.tokens(), effort)) {
-        Ok(steps) => run.steps = steps,
+        Ok((eager, in_graphs)) => (run.steps, run.graph_steps) = (eager, in_graphs),
         Err(why) => run.not_run.push(format!("the grouped GEMM step: {why}")),
     }
     Ok(run)
@@ -111,5 +112,5 @@ fn keep(folder: &Path, run: &Run, text: &str, claims: &[Claim], losses: &[Loss])
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("peers.md"), text)?;
     std::fs::write(folder.join("peers.json"), serde_json::to_string_pretty(&Kept { run, claims, losses })? + "\n")?;
-    plot::draw(folder, &run.sizes, &run.steps)
+    plot::draw(folder, run)
 }

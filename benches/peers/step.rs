@@ -24,16 +24,21 @@ const SEED: u64 = 20_261_130;
 const POISON: u8 = 0xa5;
 
 /// The step at each number of tokens: eager and in a graph.
-pub(crate) fn run(gpu: &Gpu, cubin: Option<&Path>, tokens: &[usize], effort: Effort) -> Result<Vec<Table>, String> {
+pub(crate) fn run(
+    gpu: &Gpu,
+    cubin: Option<&Path>,
+    tokens: &[usize],
+    effort: Effort,
+) -> Result<(Vec<Table>, Vec<Table>), String> {
     let cutlass = Cutlass::load(gpu, cubin).map_err(|error| error.to_string())?;
-    let mut tables = Vec::new();
+    let (mut eager, mut in_graphs) = (Vec::new(), Vec::new());
     for &tokens in tokens {
         let step = Step::new(gpu, &cutlass, tokens);
         step.check_first()?;
-        tables.push(step.eager(effort));
-        tables.push(step.in_a_graph(effort));
+        eager.push(step.eager(effort));
+        in_graphs.push(step.in_a_graph(effort));
     }
-    Ok(tables)
+    Ok((eager, in_graphs))
 }
 
 struct Step<'g> {
@@ -194,7 +199,12 @@ impl<'g> Step<'g> {
     fn table(&self, how: &str, rows: Vec<Row>) -> Table {
         let kind = if self.tokens <= 64 { "decode" } else { "prefill" };
         let bytes = self.args.offsets(16).1;
-        Table { title: format!("{} tokens ({kind}), {how}", self.tokens), number: self.tokens, bytes, rows }
+        Table {
+            title: format!("{} token{} ({kind}), {how}", self.tokens, if self.tokens == 1 { "" } else { "s" }),
+            number: self.tokens,
+            bytes,
+            rows,
+        }
     }
 }
 

@@ -41,7 +41,8 @@ pub(crate) const ENTRIES: [Entry; 8] = [
     Entry {
         name: CUDARC,
         side: Side::Peer,
-        calls: "9 x (cuMemAllocAsync, 2 cuEventCreate, cuMemcpyHtoDAsync from ordinary memory, events, cuMemFreeAsync)",
+        calls: "9 x (cuMemAllocAsync, 2 cuEventCreate, cuMemcpyHtoDAsync from ordinary memory, cuEventRecord, 4 cuStreamWaitEvent, \
+                cuMemFreeAsync, 2 cuEventDestroy)",
         note: "CudaStream::clone_htod, in a context with a created stream, where each slice is tracked by two events",
         setup: |job| Ok(Box::new(Slices(Common::new(job)))),
     },
