@@ -3,6 +3,10 @@
 //!
 //! Prints tables, and with `--out` keeps them as Markdown, JSON and SVG. Without a GPU it says so and ends well. Never one number alone:
 //! a machine's clocks move, ratios of one run count.
+//!
+//! A way is an entry with a name, the driver's calls, where it is from, and how it is set up: another peer is another entry in
+//! `theirs.rs`. `layers.rs` has those that bring many sets at once, `graphs.rs` those of captured graphs. `measure.rs` lets them take
+//! turns, `claims.rs` says what must hold, `report.rs` and `plot.rs` show it.
 
 use std::process::ExitCode;
 

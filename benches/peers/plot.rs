@@ -43,6 +43,9 @@ struct Line {
 /// The plots of the sweep and of the steps.
 pub(crate) fn draw(folder: &Path, run: &Run) -> Result<(), Box<dyn Error>> {
     let ways = [
+        ours::CHANGED,
+        ours::ONE_SHOT,
+        ours::UNCHANGED,
         theirs::EXAMPLE_24,
         theirs::KEPT,
         theirs::CUDARC,
@@ -51,9 +54,6 @@ pub(crate) fn draw(folder: &Path, run: &Run) -> Result<(), Box<dyn Error>> {
         theirs::FLASHINFER,
         outside::TORCH,
         limits::L,
-        ours::ONE_SHOT,
-        ours::CHANGED,
-        ours::UNCHANGED,
     ];
     let host = lines(&run.sizes, &ways, |timings| timings.back_to_back);
     chart(&folder.join("host.svg"), "Host time a call, back to back", "groups", &host)?;
