@@ -13,6 +13,7 @@ use std::process::ExitCode;
 #[cfg(feature = "cuda")]
 mod peers {
     pub(crate) mod args;
+    pub(crate) mod attempt;
     pub(crate) mod claims;
     pub(crate) mod counters;
     pub(crate) mod cutlass;

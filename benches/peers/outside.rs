@@ -28,17 +28,17 @@ struct Times {
 }
 
 /// Adds the rows of PyTorch and CuPy to the tables of the same sizes; returns what could not run, and why.
-pub(crate) fn run(python: &str, tables: &mut [Table], rounds: usize) -> Vec<String> {
-    let found = match call(python, tables, rounds) {
-        Ok(found) => found,
-        Err(why) => return vec![format!("PyTorch and CuPy: {why}")],
-    };
+///
+/// # Errors
+/// Says why there is nothing of either.
+pub(crate) fn run(python: &str, tables: &mut [Table], rounds: usize) -> Result<Vec<String>, String> {
+    let found = call(python, tables, rounds)?;
     for table in tables.iter_mut() {
         for (name, times) in found.sizes.get(&table.number).into_iter().flatten() {
             table.rows.push(row(name, times, &found.versions));
         }
     }
-    found.not_run.into_iter().map(|(library, why)| format!("{library}: {why}")).collect()
+    Ok(found.not_run.into_iter().map(|(library, why)| format!("{library}: {why}")).collect())
 }
 
 fn row(name: &str, times: &Times, versions: &BTreeMap<String, String>) -> Row {

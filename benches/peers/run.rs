@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use super::attempt::{attempt, is_failure};
 use super::claims::{self, Claim, Loss};
 use super::gpu::Gpu;
 use super::kernel::Kernel;
@@ -40,13 +41,13 @@ fn all(options: Options) -> Result<bool, Box<dyn Error>> {
         None => print!("{tables}"),
     }
     print!("{verdict}");
-    let wrong = run.tables().flat_map(|table| &table.rows).filter(|row| {
-        let is_wrong = |why: &String| why.starts_with("WRONG");
-        row.not_run.as_ref().is_some_and(is_wrong)
-    });
-    let wrong = wrong.count() + run.not_run.iter().filter(|why| why.contains("WRONG")).count();
-    println!("{}", if wrong == 0 { "every way that ran brought the right bytes" } else { "WRONG BYTES: see above" });
-    Ok(wrong == 0)
+    let rows = run.tables().flat_map(|table| &table.rows).filter_map(|row| row.not_run.as_ref());
+    let failures = rows.chain(&run.not_run).filter(|why| is_failure(why)).count();
+    match failures {
+        0 => println!("every way that ran brought the right bytes"),
+        some => println!("{some} FAILED: see above"),
+    }
+    Ok(failures == 0)
 }
 
 fn measure(gpu: &Gpu, options: &Options) -> Result<Run, Box<dyn Error>> {
@@ -58,45 +59,49 @@ fn measure(gpu: &Gpu, options: &Options) -> Result<Run, Box<dyn Error>> {
         format!("{rounds} rounds of {calls} calls back to back and {singles} single ones at 64 groups, fewer at more.");
     let mut run = Run::new(machine::describe(gpu, options.commit.as_deref(), described));
 
-    run.sizes = timed("sweep", || {
-        options.sizes().into_iter().map(|groups| sweep::run(gpu, &kernel, groups, effort(bytes_of(groups)))).collect()
+    let not_run = &mut run.not_run;
+    run.sizes = part("sweep", not_run, || {
+        let sizes = options.sizes().into_iter();
+        Ok(sizes.map(|groups| sweep::run(gpu, &kernel, groups, effort(bytes_of(groups)))).collect())
     });
-    match &options.python {
-        Some(python) => {
-            let rounds = effort(1).rounds;
-            run.not_run.extend(timed("PyTorch and CuPy", || outside::run(python, &mut run.sizes, rounds)));
-        }
-        None => run.not_run.push("PyTorch and CuPy: not asked for".to_owned()),
+    if let Some(python) = &options.python {
+        let rounds = effort(1).rounds;
+        let missing = part("PyTorch and CuPy", not_run, || outside::run(python, &mut run.sizes, rounds));
+        not_run.extend(missing);
+    } else {
+        not_run.push("PyTorch and CuPy: not asked for".to_owned());
     }
     let small: &[usize] = if options.quick { &[64] } else { &[8, 64, 256, 1024] };
-    run.layers = timed("layers", || {
-        small.iter().map(|&groups| layers::run(gpu, &kernel, groups, effort(32 * bytes_of(groups)))).collect()
+    run.layers = part("layers", not_run, || {
+        Ok(small.iter().map(|&groups| layers::run(gpu, &kernel, groups, effort(32 * bytes_of(groups)))).collect())
     });
-    run.graphs = timed("graphs", || {
-        small.iter().map(|&groups| graphs::run(gpu, &kernel, groups, effort(bytes_of(groups)))).collect()
+    run.graphs = part("graphs", not_run, || {
+        Ok(small.iter().map(|&groups| graphs::run(gpu, &kernel, groups, effort(bytes_of(groups)))).collect())
     });
-    run.pieces =
-        timed("pieces", || small.iter().map(|&groups| pieces::run(gpu, groups, effort(bytes_of(groups)))).collect());
-    run.counters = timed("counters", || {
+    run.pieces = part("pieces", not_run, || {
+        Ok(small.iter().map(|&groups| pieces::run(gpu, groups, effort(bytes_of(groups)))).collect())
+    });
+    run.counters = part("counters", not_run, || {
         let sizes = options.sizes().into_iter().filter(|groups| [64, 1024, 1_000_000].contains(groups));
-        sizes.flat_map(|groups| counters::run(gpu, groups)).collect()
+        Ok(sizes.flat_map(|groups| counters::run(gpu, groups)).collect())
     });
     // A step takes a millisecond: ten rounds of a few are enough.
     let rounds = options.rounds.unwrap_or(if options.quick { 3 } else { 10 });
     let effort = Effort { rounds, calls: 10, singles: 3 };
-    match timed("steps", || step::run(gpu, options.cubin.as_deref(), &options.tokens(), effort)) {
-        Ok((eager, in_graphs)) => (run.steps, run.graph_steps) = (eager, in_graphs),
-        Err(why) => run.not_run.push(format!("the grouped GEMM step: {why}")),
-    }
+    (run.steps, run.graph_steps) =
+        part("the grouped GEMM step", not_run, || step::run(gpu, options.cubin.as_deref(), &options.tokens(), effort));
     Ok(run)
 }
 
-/// Says on stderr how long a part took: the program's own time is watched.
-fn timed<T>(part: &str, run: impl FnOnce() -> T) -> T {
+/// What a part found; nothing where it failed, which is noted. Says on stderr how long it took: the program's own time is watched.
+fn part<T: Default>(name: &str, not_run: &mut Vec<String>, run: impl FnOnce() -> Result<T, String>) -> T {
     let start = Instant::now();
-    let result = run();
-    eprintln!("{part}: {:.1} s", start.elapsed().as_secs_f64());
-    result
+    let result = attempt(run);
+    eprintln!("{name}: {:.1} s", start.elapsed().as_secs_f64());
+    result.unwrap_or_else(|why| {
+        not_run.push(format!("{name}: {why}"));
+        T::default()
+    })
 }
 
 /// What is kept of a run.

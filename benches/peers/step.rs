@@ -10,6 +10,7 @@ use half::f16;
 use marshal::DevicePointer;
 
 use super::args::{GemmCoord, GroupedGemm, Touch};
+use super::attempt::attempt;
 use super::cutlass::Cutlass;
 use super::gpu::{Device, Gpu};
 use super::graphs::{self, Replay};
@@ -130,7 +131,8 @@ impl<'g> Step<'g> {
         let all = sweep::entries().filter(|entry| ![limits::F, ours::LAST].contains(&entry.name));
         let mut ready: Vec<Ready<'_>> = all
             .map(|entry| {
-                let way = (entry.setup)(self.job()).and_then(|mut way| {
+                let way = attempt(|| {
+                    let mut way = (entry.setup)(self.job())?;
                     let products = self.products(|| way.call(1, Some(&mut |addresses| self.launch(addresses))));
                     if products == first { Ok(way) } else { Err("WRONG PRODUCTS".to_owned()) }
                 });

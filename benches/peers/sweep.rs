@@ -1,6 +1,7 @@
 //! All ways of bringing one set of arguments to the device, at one size, in turns; each is checked for right bytes first.
 
 use super::args::{GroupedGemm, Touch};
+use super::attempt::attempt;
 use super::gpu::Gpu;
 use super::kernel::Kernel;
 use super::measure::{Effort, Subject, in_turns, subject};
@@ -21,8 +22,8 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, groups: usize, effort: Effort) -> 
     let bytes = args.offsets(16).1;
     let mut ready: Vec<Ready<'_>> = entries()
         .map(|entry| {
-            let way = (entry.setup)(Job { gpu, args: args.clone(), touch: Touch::Early });
-            (entry, way.and_then(|way| checked(way, gpu, kernel)))
+            let job = Job { gpu, args: args.clone(), touch: Touch::Early };
+            (entry, attempt(|| (entry.setup)(job).and_then(|way| checked(way, gpu, kernel))))
         })
         .collect();
     let mut subjects: Vec<Subject<'_>> =
