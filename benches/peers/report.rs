@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::claims::{Claim, Loss, Times};
 use super::measure::{Spread, Timings};
 use super::ours;
-use super::record::{Run, Table};
+use super::record::{Row, Run, Table};
 
 type Metric = fn(&Timings) -> Option<Spread>;
 
@@ -68,6 +68,14 @@ fn legend(text: &mut String, tables: &[Table]) {
     let Some(first) = tables.first() else { return };
     let rows = first.rows.iter().map(|row| vec![row.name.clone(), row.calls.clone(), row.note.clone()]);
     table(text, &["way", "calls of the driver, a call", "what it is"], rows);
+    let why = |table: &Table, row: &Row| Some(format!("- {}, {}: {}", row.name, table.title, row.not_run.as_ref()?));
+    let reasons: Vec<String> =
+        tables.iter().flat_map(|table| table.rows.iter().filter_map(move |row| why(table, row))).collect();
+    if !reasons.is_empty() {
+        line(text, "Not run:\n");
+        reasons.iter().for_each(|reason| line(text, reason));
+        line(text, "");
+    }
 }
 
 /// A row a way, a column a size.
@@ -75,31 +83,12 @@ fn by_size(text: &mut String, tables: &[Table], metric: Metric) {
     let Some(first) = tables.first() else { return };
     let titles: Vec<String> = tables.iter().map(|table| table.title.clone()).collect();
     let header: Vec<&str> = std::iter::once("way").chain(titles.iter().map(String::as_str)).collect();
-    let mut reasons = Vec::new();
-    let rows: Vec<Vec<String>> = first
-        .rows
-        .iter()
-        .map(|row| {
-            let cell = |table: &Table| {
-                let found = table.row(&row.name);
-                match found.and_then(|row| metric(&row.timings)) {
-                    Some(spread) => show(spread),
-                    None => {
-                        if let Some(why) = found.and_then(|row| row.not_run.as_ref()) {
-                            reasons.push(format!("- {}, {}: not run, {why}", row.name, table.title));
-                        }
-                        "–".to_owned()
-                    }
-                }
-            };
-            std::iter::once(row.name.clone()).chain(tables.iter().map(cell)).collect()
-        })
-        .collect();
+    let rows = first.rows.iter().map(|row| {
+        let spread = |table: &Table| table.row(&row.name).and_then(|row| metric(&row.timings));
+        let cell = |table: &Table| spread(table).map_or_else(|| "–".to_owned(), show);
+        std::iter::once(row.name.clone()).chain(tables.iter().map(cell)).collect()
+    });
     table(text, &header, rows);
-    if !reasons.is_empty() {
-        reasons.iter().for_each(|reason| line(text, reason));
-        line(text, "");
-    }
 }
 
 /// A table a size, with all that was measured.
