@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds what a machine with a GPU runs (ci/gpu-run.sh) into one folder: tests, the example, and CUTLASS's kernel as a cubin.
+# Builds what a machine with a GPU runs (ci/gpu-run.sh) into one folder: tests, examples, the comparison with
+# what people use, and CUTLASS's kernel as a cubin.
 # Needs Rust and Python here, and no GPU; the folder needs neither Rust nor a network there.
 # usage: ci/gpu-bundle.sh [DIR]      (DIR: gpu-bundle of the repository)
 #   ARCH       what CUTLASS's kernel is compiled for                                   [sm_90]
@@ -45,13 +46,13 @@ cargo build --release --package marshal --examples --benches --message-format js
     while IFS=$'\t' read -r kind name _ path; do
         case $kind-$name in
         example-grouped_gemm | example-layers | example-decode) cp "$path" "$part/$name" ;;
-        bench-upload | bench-graph) cp "$path" "$part/bench-$name" ;;
+        bench-peers) cp "$path" "$part/peers" ;;
         esac
     done
 find "$part" -type f -exec strip {} +
 
 if [ -f examples/kernels/cutlass_grouped_gemm.cu ]; then
-    # Beside the program, where the example looks.
+    # Beside the programs, where they look.
     ci/build-cutlass.sh "$part/cutlass_grouped_gemm.cubin"
 fi
 

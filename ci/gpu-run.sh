@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs what ci/gpu-bundle.sh built, on a machine with an NVIDIA GPU: the tests, the example with each of its consumers, and
-# compute-sanitizer over both. Needs the driver, NVRTC and cuBLAS; neither Rust nor a network. Under eight minutes.
+# Runs what ci/gpu-bundle.sh built, on a machine with an NVIDIA GPU: the tests, the example with each of its consumers, the
+# comparison with what people use, and compute-sanitizer over tests and example. Needs the driver, NVRTC and cuBLAS, and for two of the
+# peers a python3 with PyTorch and CuPy; neither Rust nor a network. Under twelve minutes.
 # usage: ci/gpu-run.sh [RESULTS] [BUNDLE]
 #   RESULTS   where the output of every step goes                  [docs/results of the repository, or results of the bundle]
 #   BUNDLE    the folder that was built   [the script's own folder if it is a bundle, else gpu-bundle of the repository]
 #   CUDA_HOME a CUDA toolkit to prefer over those found
+#   PEERS     more options of the comparison, such as --quick
 # Ends with one summary; exits non-zero when a step failed, or when there is no GPU. A step that could not run (no
 # compute-sanitizer, say) is reported as not run.
 set -euo pipefail
@@ -25,6 +27,7 @@ mkdir -p "$results"
 bundle=$(cd "$bundle" && pwd)
 results=$(cd "$results" && pwd)
 
+own_library_path=${LD_LIBRARY_PATH:-}
 # Toolkits and Python's NVIDIA packages, wherever the loader does not look by itself.
 libraries=()
 for dir in "${CUDA_HOME:+$CUDA_HOME/lib64}" /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /usr/local/cuda*/targets/*/lib; do
@@ -50,7 +53,7 @@ for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/compute-sanitizer}" "$(command -v 
 done
 
 # Every step has a limit, and all together this one, in seconds.
-deadline=460
+deadline=700
 summary=()
 failures=0
 
@@ -119,8 +122,14 @@ fi
 
 step layers 30 ./layers
 step decode 30 ./decode
-step bench-upload 60 ./bench-upload
-step bench-graph 30 ./bench-graph
+# Its tables, data and plots are results too: peers.md, peers.json, *.svg. PyTorch and CuPy find their own libraries.
+python=$(mktemp)
+trap 'rm -f "$python"' EXIT
+printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec python3 "$@"\n' "$own_library_path" >"$python"
+chmod +x "$python"
+read -ra peers_options <<<"${PEERS:-}"
+step peers 240 ./peers --out "$results" --python "$python" --commit "$(sed -n 's/^commit: //p' manifest.txt)" \
+    "${peers_options[@]}"
 
 # Of the tests those that upload, in short: what works on gigabytes or keeps a stream busy takes minutes under the tools.
 uploads=(cuda::created:: --skip every_order --skip dropped --skip eight --skip through_on --skip ten_thousand

@@ -63,7 +63,7 @@ fn a_refreshed_replay_is_one_copy_and_no_allocation() {
         graph.refresh(|dev| dev, &args).unwrap();
         graph.launch().unwrap();
         // Every third is launched again: the bytes move over.
-        if value % 3 == 0 {
+        if value.is_multiple_of(3) {
             graph.launch().unwrap();
         }
         ALLOCATIONS.get() - heap
