@@ -42,6 +42,7 @@
 //! - [`Uploaded`]: typed pointers ([`DeviceColumn`], [`DevicePointer`]), and what keeps their block.
 //! - [`ArgCache`]: the cached mode. The same shape uses the same block; the same bytes are not copied; a held set is never
 //!   rewritten.
+//! - [`CopyBatch`]: copies that cannot be one, between memory that is there already, submitted together. [`copies`] tells what holds.
 //! - [`cuda`]: the backend over cudarc, whose libraries are loaded at run time. [`host`]: an emulation of a device that is always
 //!   there, made to expose mistakes; tests stand on it.
 //!
@@ -81,6 +82,7 @@ mod block;
 mod cache;
 mod column;
 mod compare;
+pub mod copies;
 mod element;
 mod error;
 mod layout;
@@ -100,6 +102,9 @@ pub use crate::backend::cuda;
 pub use crate::backend::host;
 pub use crate::cache::ArgCache;
 pub use crate::column::Column;
+pub use crate::copies::{
+    CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, FetchedCopies, PendingCopies, Ticket,
+};
 pub use crate::element::Element;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::layout::{ColumnLayout, ColumnSpec, Layout, LayoutBuilder};

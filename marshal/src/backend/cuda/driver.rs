@@ -16,15 +16,19 @@ use crate::error::{Error, ErrorKind};
 /// ```
 #[must_use]
 pub fn is_available() -> bool {
+    library().is_some() && CudaContext::device_count().is_ok_and(|devices| devices > 0)
+}
+
+/// The driver's library, where there is one.
+pub(super) fn library() -> Option<Library> {
     // cudarc panics at the first call when it finds no library, and its own probe exists only under one of its features. These
     // are the driver's names, all among those that cudarc tries.
     let names: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
-    let is_present = names.iter().any(|name| {
+    names.iter().find_map(|name| {
         // SAFETY: loading a library runs its initialisers. This is the driver that cudarc itself would load and run, and its
         // initialisers have no preconditions.
-        unsafe { Library::new(*name) }.is_ok()
-    });
-    is_present && CudaContext::device_count().is_ok_and(|devices| devices > 0)
+        unsafe { Library::new(*name) }.ok()
+    })
 }
 
 /// Makes `context` current on this thread.

@@ -37,6 +37,7 @@ impl PartialEq for Line {
 enum Source {
     Pageable(Vec<u8>),
     PageLocked(#[expect(dead_code, reason = "held for its drop")] Vec<Region>),
+    Owned(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>),
 }
 
 impl retired::Source for Source {
@@ -45,21 +46,32 @@ impl retired::Source for Source {
             Self::Pageable(bytes) => bytes.capacity(),
             // The caches' own caps bound these: an upload does not wait for them.
             Self::PageLocked(_) => 0,
+            // Whoever gave them away bounds these.
+            Self::Owned(_) => 0,
         }
     }
 }
 
 /// Keeps page-locked regions until the work that the stream has been given is done.
 pub(super) fn retire_regions(stream: &Arc<CudaStream>, regions: Vec<Region>) {
-    if regions.is_empty() {
-        return;
+    if !regions.is_empty() {
+        keep(stream, Source::PageLocked(regions));
     }
-    let bound = driver::bind(stream.context());
-    let kept = bound
-        .map_err(driver::failed("cuCtxSetCurrent"))
-        .and_then(|()| retire(stream, stream::shared_handle(stream), Source::PageLocked(regions)));
-    // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
-    drop(kept);
+}
+
+/// Keeps what copies read until the work that the stream has been given is done.
+pub(super) fn keep_owned(stream: &Arc<CudaStream>, owned: Box<dyn Send>) {
+    keep(stream, Source::Owned(owned));
+}
+
+fn keep(stream: &Arc<CudaStream>, source: Source) {
+    let Err(_) = driver::bind(stream.context()) else {
+        // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
+        let _ = retire(stream, stream::shared_handle(stream), source);
+        return;
+    };
+    // The driver may still read it.
+    core::mem::forget(source);
 }
 
 /// Copies `source` to `offset` of `block`, in the order of `stream`.
