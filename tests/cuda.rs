@@ -68,7 +68,8 @@ fn main() {
     for (kind, open) in kinds {
         // A cache needs one stream, and the per-thread default stream is many: `streams` shows that it is refused.
         let cached = if kind == "per_thread" { Vec::new() } else { cases::cache::all::<CudaRig>() };
-        for (name, case) in cases::upload::all::<CudaRig>().into_iter().chain(cached) {
+        let copies = cases::copies::all::<CudaRig>();
+        for (name, case) in cases::upload::all::<CudaRig>().into_iter().chain(cached).chain(copies) {
             trials.push(on_gpus(format!("cuda::{kind}::{name}"), 1, devices, move || {
                 case(&CudaRig { gpu: Gpu::new(), open });
             }));

@@ -6,6 +6,7 @@ use marshal::backend::BackendStream;
 use marshal::{DeviceArgs, DevicePointer};
 
 pub(crate) mod cache;
+pub(crate) mod copies;
 pub(crate) mod upload;
 
 pub(crate) type Snapshot = Box<dyn FnOnce() -> Vec<u8> + Send>;

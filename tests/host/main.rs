@@ -4,6 +4,7 @@
 mod cases;
 
 mod cached;
+mod copies;
 mod heap;
 mod one_shot;
 mod rig;
@@ -31,7 +32,9 @@ fn main() {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(cases::upload::all().into_iter().map(|case| on_a_device("one_shot", case)));
     trials.extend(cases::cache::all().into_iter().map(|case| on_a_device("cached", case)));
+    trials.extend(cases::copies::all().into_iter().map(|case| on_a_device("copies", case)));
     trials.extend(one_shot::ALL.iter().map(|&test| on_the_host("one_shot", test)));
     trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
+    trials.extend(copies::ALL.iter().map(|&test| on_the_host("copies", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
