@@ -39,8 +39,8 @@
 //! # Capture
 //!
 //! On a stream that is being captured each copy becomes a node. It may go to the device alone, and device ranges are given by
-//! address, since a graph outlives every borrow. The host memory that the graph reads is kept for good: nobody here sees the graph's
-//! end. Staging has to be there before, by [`CopyStaging::reserve`].
+//! address, since a graph outlives every borrow. All host memory goes through staging, which has to be there before, by
+//! [`CopyStaging::reserve`], and which is never used again: nobody here sees the end of the graph that reads it.
 
 mod batch;
 mod pending;

@@ -165,7 +165,10 @@ fn borrowed_sources_are_free_when_submit_returns<R: Rig>(rig: &R) {
         drop(blocked);
         let back = arena.read_back().unwrap();
         assert_eq!(back[0], 7);
-        assert!(back[1..len].iter().all(|&byte| byte == 1) && back[len..2 * len].iter().all(|&byte| byte == 2), "{len}");
+        assert!(
+            back[1..len].iter().all(|&byte| byte == 1) && back[len..2 * len].iter().all(|&byte| byte == 2),
+            "{len}"
+        );
     }
 }
 
@@ -182,7 +185,11 @@ fn borrowed_destinations_are_written_by_wait_alone<R: Rig>(rig: &R) {
         let mut batch = CopyBatch::new(&staging);
         batch.dtoh(part::<R>(&arena, 0, 64), &mut target).unwrap();
         let pending = batch.submit().unwrap();
-        if leak { core::mem::forget(pending) } else { drop(pending) }
+        if leak {
+            core::mem::forget(pending)
+        } else {
+            drop(pending)
+        }
         stream_is_idle::<R>(&stream);
         assert_eq!(target, [0; 64]);
     }

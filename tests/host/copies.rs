@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use marshal::backend::{Backend, BatchCopy, BatchMemory, Place};
 use marshal::host::{Call, Host, HostBuffer, HostDevice, HostOptions, HostStream, Op};
-use marshal::{
-    CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, Error, ErrorKind, PendingCopies,
-};
+use marshal::{CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, Error, ErrorKind, PendingCopies};
 
 pub(crate) const ALL: &[(&str, fn())] = &[
     ("a_failure_at_any_copy_tells_how_far_it_came", a_failure_at_any_copy_tells_how_far_it_came),
@@ -235,14 +233,18 @@ fn neighbours_are_one_copy() {
     let mut batch = CopyBatch::new(&staging);
     for i in [3, 1, 4, 0, 5, 9, 2, 6, 8, 7] {
         // SAFETY: the ranges are apart, and the buffer is used on one stream.
-        batch.htod(&sources[i], unsafe { DeviceRangeMut::from_raw(buffer.pointer().checked_add(10 * i).unwrap(), 10) }).unwrap();
+        batch
+            .htod(&sources[i], unsafe { DeviceRangeMut::from_raw(buffer.pointer().checked_add(10 * i).unwrap(), 10) })
+            .unwrap();
     }
     batch.submit().unwrap().wait().unwrap();
     assert_eq!(copies_of(&device), [(base, 100)]);
     let mut batch = CopyBatch::new(&staging);
     for (i, target) in back.iter_mut().enumerate().filter(|(i, _)| *i != 5) {
         // SAFETY: as above.
-        batch.dtoh(unsafe { DeviceRange::from_raw(buffer.pointer().checked_add(10 * i).unwrap(), 10) }, target).unwrap();
+        batch
+            .dtoh(unsafe { DeviceRange::from_raw(buffer.pointer().checked_add(10 * i).unwrap(), 10) }, target)
+            .unwrap();
     }
     batch.submit().unwrap().wait().unwrap();
     assert_eq!(copies_of(&device)[1..], [(base, 50), (base + 60, 40)]);

@@ -224,12 +224,12 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
             self.refuse_capture(memories)?;
         }
         let addresses = memories.iter_mut().map(|memory| memory.begin(stream, uses)).collect::<Result<Vec<_>, _>>()?;
-        let requests = self.requests(&addresses);
+        let requests = self.requests(&addresses, is_capturing);
         check(&requests)?;
         let plan = Plan::new(&requests, |address| B::allocation_of(stream, address))?;
         let mut lease = self.staging.lease(plan.staging_bytes, is_capturing)?;
+        lease.write(|staging| self.gather(&requests, &plan.offsets, staging));
         lease.owned = core::mem::take(&mut self.owned);
-        lease.write(|staging| self.gather(&plan.offsets, staging));
         Ok((lease, plan, is_capturing))
     }
 
@@ -246,11 +246,12 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         }
     }
 
-    fn requests(&self, addresses: &[u64]) -> Vec<Request> {
+    /// The copies by address. Captured, owned memory goes through staging too: a graph reads page-locked memory alone.
+    fn requests(&self, addresses: &[u64], is_capturing: bool) -> Vec<Request> {
         let end = |side| match side {
             Side::Memory(index) => End::Device(addresses[index]),
-            Side::Borrowed(_) | Side::Ticket => End::Staged,
-            Side::Owned(index) => End::Owned(index),
+            Side::Owned(index) if !is_capturing => End::Owned(index),
+            Side::Borrowed(_) | Side::Owned(_) | Side::Ticket => End::Staged,
         };
         let request = |entry: &Entry| match entry.len {
             0 => Request { source: End::Staged, destination: End::Staged, len: 0 },
@@ -259,12 +260,15 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         self.entries.iter().map(request).collect()
     }
 
-    /// Copies the borrowed sources to their places.
-    fn gather(&self, offsets: &[usize], staging: &mut [u8]) {
-        for (entry, &offset) in self.entries.iter().zip(offsets).filter(|(entry, _)| entry.len != 0) {
-            if let Side::Borrowed(index) = entry.source {
-                staging[offset..offset + entry.len].copy_from_slice(self.sources[index]);
-            }
+    /// Copies what is read from staging to its place there.
+    fn gather(&self, requests: &[Request], offsets: &[usize], staging: &mut [u8]) {
+        for ((entry, request), &offset) in self.entries.iter().zip(requests).zip(offsets) {
+            let bytes = match entry.source {
+                Side::Borrowed(index) if entry.len != 0 => self.sources[index],
+                Side::Owned(index) if entry.len != 0 && request.source == End::Staged => self.owned[index].bytes(),
+                _ => continue,
+            };
+            staging[offset..offset + entry.len].copy_from_slice(bytes);
         }
     }
 
