@@ -45,7 +45,7 @@ cargo build --release --package marshal --examples --benches --message-format js
     while IFS=$'\t' read -r kind name _ path; do
         case $kind-$name in
         example-grouped_gemm | example-layers) cp "$path" "$part/$name" ;;
-        bench-upload) cp "$path" "$part/bench-upload" ;;
+        bench-upload | bench-copies) cp "$path" "$part/$kind-$name" ;;
         esac
     done
 find "$part" -type f -exec strip {} +

@@ -30,6 +30,7 @@ pub(crate) enum Memory<'a, B: Backend> {
     /// By the stream that it was lent to. The per-thread default stream of any thread is ordered then.
     Lent(u64, &'a B::Stream),
     /// By an owner that is told of the use.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only slices of cudarc are tracked"))]
     Tracked(Box<dyn Tracked<B> + 'a>),
 }
 
