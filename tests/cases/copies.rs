@@ -251,6 +251,8 @@ fn owned_sources_live_until_their_copies_have_run<R: Rig>(rig: &R) {
         assert!(!gone.load(Ordering::Relaxed));
         drop(pending);
         drop(staging);
+        // A larger copy may have waited for the stream: then there is nothing to see.
+        assert!(len > 64 || !gone.load(Ordering::Relaxed));
         drop(blocked);
         assert_eq!(arena.read_back().unwrap(), vec![3; len]);
     }

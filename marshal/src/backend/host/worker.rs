@@ -83,8 +83,9 @@ fn run(shared: &Arc<Shared>, task: Task, at: &Point) {
         }
         Task::CopyDtod { source, destination, size_bytes } => {
             if_sound(shared, at, |state| {
-                let snapshot = state.memory.read(at, source, size_bytes)?;
-                snapshot.with_bytes(|bytes| state.memory.write(at, destination, bytes))
+                // Let go of before the write, which would copy the whole block for its sake.
+                let bytes = state.memory.read(at, source, size_bytes)?.with_bytes(<[u8]>::to_vec);
+                state.memory.write(at, destination, &bytes)
             });
         }
         Task::Memset { address, size_bytes, value } => {
