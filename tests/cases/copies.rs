@@ -126,7 +126,7 @@ fn random_batches_do_what_plain_copies_do<R: Rig>(rig: &R) {
 fn thousands_of_copies_are_one_batch<R: Rig>(rig: &R) {
     let stream = rig.stream();
     let staging = CopyStaging::new(&stream);
-    let words: Vec<u64> = (1..=5000).collect();
+    let words: Vec<u64> = (1..=2500).collect();
     let arena = arena::<R>(&stream, vec![0; 16 * words.len()]);
     let mut batch = CopyBatch::new(&staging);
     for (index, word) in words.iter().enumerate() {
