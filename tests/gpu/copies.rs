@@ -10,7 +10,7 @@ use cudarc::driver::sys::CUstreamCaptureMode::{
 use cudarc::driver::sys::{self, CUgraphInstantiate_flags};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, result};
 use marshal::cuda::Cuda;
-use marshal::{CopyBatch, CopyStaging, DeviceRange, DeviceRangeMut, ErrorKind};
+use marshal::{CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, ErrorKind, PendingCopies};
 
 use super::Test;
 use super::device::{Gpu, SIZES};
@@ -26,6 +26,16 @@ pub(crate) const ALL: &[Test] = &[
     ("what_cannot_be_captured_leaves_the_capture_valid", what_cannot_be_captured_leaves_the_capture_valid),
     ("the_legacy_stream_beside_a_capture_is_refused", the_legacy_stream_beside_a_capture_is_refused),
 ];
+
+/// As on the host backend.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_shared<T: Send + Sync>() {}
+    is_send::<CopyBatch<'static, Cuda>>();
+    is_send::<PendingCopies<'static, Cuda>>();
+    is_send::<CopyBatchError<Cuda>>();
+    is_shared::<CopyStaging<Cuda>>();
+};
 
 fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..=u8::MAX).cycle().map(|byte| byte.wrapping_mul(31) ^ seed).take(len).collect()

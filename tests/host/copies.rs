@@ -21,6 +21,16 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("a_buffer_freed_on_another_stream_is_found", a_buffer_freed_on_another_stream_is_found),
 ];
 
+/// Threads collect a batch, wait for it, and share its staging.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    const fn is_shared<T: Send + Sync>() {}
+    is_send::<CopyBatch<'static, Host>>();
+    is_send::<PendingCopies<'static, Host>>();
+    is_send::<CopyBatchError<Host>>();
+    is_shared::<CopyStaging<Host>>();
+};
+
 fn bytes_of(buffer: &mut HostBuffer<u8>, start: usize, len: usize) -> DeviceRangeMut<'_, u8, Host> {
     // SAFETY: the host backend reports what is wrong with a range.
     unsafe { DeviceRangeMut::from_raw(buffer.pointer().checked_add(start).unwrap(), len) }

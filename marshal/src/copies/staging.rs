@@ -196,6 +196,8 @@ impl<B: Backend> Lease<B> {
         // never lets go of either.
         let submitted = unsafe { B::copy_batch(self.stream(), &memory, copies) };
         if submitted.as_ref().err().is_none_or(|failure| failure.submitted != 0) {
+            // Where another thread has begun a capture since the batch asked, its graph has the copies.
+            let is_capturing = is_capturing || B::is_capturing(self.stream()).unwrap_or(true);
             self.use_ = if is_capturing { Use::Captured } else { Use::Pending };
             let mut pool = self.staging.shared.lock();
             self.batch = pool.timeline.submitted();

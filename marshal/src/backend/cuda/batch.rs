@@ -128,17 +128,13 @@ struct Facts {
     has_call: bool,
     is_legacy: bool,
     is_capturing: bool,
-    uses_host: bool,
-    host_is_addressable: bool,
+    /// Every end that is host memory has an address that the device can use.
+    is_addressable: bool,
 }
 
 impl Facts {
     fn allow_batch(self) -> bool {
-        self.has_call
-            && self.copies >= LEAST_COPIES
-            && !self.is_legacy
-            && !self.is_capturing
-            && (self.host_is_addressable || !self.uses_host)
+        self.has_call && self.copies >= LEAST_COPIES && !self.is_legacy && !self.is_capturing && self.is_addressable
     }
 }
 
@@ -169,8 +165,8 @@ pub(super) unsafe fn submit(
         has_call: call.is_some(),
         is_legacy,
         is_capturing,
-        uses_host: copies.iter().any(|copy| !is_device(copy.source) || !is_device(copy.destination)),
-        host_is_addressable: host_is_addressable(stream.context()),
+        is_addressable: copies.iter().all(|copy| is_device(copy.source) && is_device(copy.destination))
+            || host_is_addressable(stream.context()),
     };
     let ends = resolve(memory, copies)?;
     // Copies from pageable memory, which an owner may have given, could be synchronous, which CUDA may hold against a capture of
@@ -332,14 +328,8 @@ pub(super) fn allocation_of(stream: &CudaStream, address: u64) -> Option<Range<u
 mod tests {
     use super::*;
 
-    const GOOD: Facts = Facts {
-        copies: LEAST_COPIES,
-        has_call: true,
-        is_legacy: false,
-        is_capturing: false,
-        uses_host: true,
-        host_is_addressable: true,
-    };
+    const GOOD: Facts =
+        Facts { copies: LEAST_COPIES, has_call: true, is_legacy: false, is_capturing: false, is_addressable: true };
 
     #[test]
     fn the_batch_call_is_used_where_nothing_speaks_against_it() {
@@ -347,8 +337,7 @@ mod tests {
         assert!(!Facts { has_call: false, ..GOOD }.allow_batch());
         assert!(!Facts { is_legacy: true, ..GOOD }.allow_batch());
         assert!(!Facts { is_capturing: true, ..GOOD }.allow_batch());
-        assert!(!Facts { host_is_addressable: false, ..GOOD }.allow_batch());
-        assert!(Facts { host_is_addressable: false, uses_host: false, ..GOOD }.allow_batch());
+        assert!(!Facts { is_addressable: false, ..GOOD }.allow_batch());
         assert!(!Facts { copies: LEAST_COPIES - 1, ..GOOD }.allow_batch());
     }
 
