@@ -229,7 +229,9 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         let plan = Plan::new(&requests, |address| B::allocation_of(stream, address))?;
         let mut lease = self.staging.lease(plan.staging_bytes, is_capturing)?;
         lease.write(|staging| self.gather(&requests, &plan.offsets, staging));
-        lease.owned = core::mem::take(&mut self.owned);
+        if !is_capturing {
+            lease.owned = core::mem::take(&mut self.owned);
+        }
         Ok((lease, plan, is_capturing))
     }
 

@@ -100,8 +100,11 @@ impl Plan {
     /// pass the end of an allocation, be it that another one begins there: `allocation_of` tells the bounds, and is asked only
     /// where neighbours are found. The requests were [checked](check).
     pub(crate) fn new(requests: &[Request], allocation_of: impl Fn(u64) -> Option<Range<u64>>) -> Result<Self, Error> {
-        let mut order: Vec<usize> = (0..requests.len()).filter(|&entry| requests[entry].len != 0).collect();
-        order.sort_unstable_by_key(|&entry| key(&requests[entry]));
+        let entries = requests.iter().enumerate().filter(|(_, request)| request.len != 0);
+        // The keys beside them, so that the sort need not reach for the requests.
+        let mut keyed: Vec<_> = entries.map(|(entry, request)| (key(request), entry)).collect();
+        keyed.sort_unstable();
+        let order: Vec<usize> = keyed.into_iter().map(|(_, entry)| entry).collect();
         let mut plan = Self { offsets: vec![0; requests.len()], ..Self::default() };
         let (mut sources, mut destinations) = (Bounds::default(), Bounds::default());
         for (position, &entry) in order.iter().enumerate() {
