@@ -47,6 +47,7 @@ cargo build --release --package marshal --examples --benches --message-format js
         case $kind-$name in
         example-grouped_gemm | example-layers | example-decode) cp "$path" "$part/$name" ;;
         bench-peers) cp "$path" "$part/peers" ;;
+        bench-copies) cp "$path" "$part/bench-copies" ;;
         esac
     done
 find "$part" -type f -exec strip {} +

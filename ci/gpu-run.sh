@@ -130,10 +130,11 @@ chmod +x "$python"
 read -ra peers_options <<<"${PEERS:-}"
 step peers 240 ./peers --out "$results" --python "$python" --commit "$(sed -n 's/^commit: //p' manifest.txt)" \
     "${peers_options[@]}"
+step bench-copies 90 ./bench-copies
 
 # Of the tests those that upload, in short: what works on gigabytes or keeps a stream busy takes minutes under the tools.
 uploads=(cuda::created:: --skip every_order --skip dropped --skip eight --skip through_on --skip ten_thousand
-    --skip a_thousand --skip exhausted --skip another_stream --skip launched_with)
+    --skip thousand --skip random --skip exhausted --skip another_stream --skip launched_with)
 for tool in memcheck initcheck; do
     if [ -z "$sanitizer" ]; then
         not_run "$tool" "no compute-sanitizer"

@@ -83,7 +83,9 @@ fn main() {
         let cached = if kind == "per_thread" { Vec::new() } else { cases::cache::all::<CudaRig>() };
         // The default streams: a cache has none of the one, and CUDA captures none of the other.
         let graphs = if kind == "created" { cases::graph::all::<CudaRig>() } else { Vec::new() };
-        for (name, case) in cases::upload::all::<CudaRig>().into_iter().chain(cached).chain(graphs) {
+        let copies = cases::copies::all::<CudaRig>();
+        let uploads = cases::upload::all::<CudaRig>();
+        for (name, case) in uploads.into_iter().chain(cached).chain(graphs).chain(copies) {
             trials.push(on_gpus(format!("cuda::{kind}::{name}"), 1, devices, move || {
                 case(&CudaRig { gpu: Gpu::new(), open });
             }));

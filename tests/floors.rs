@@ -8,17 +8,34 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 5] = [
     &["error", "alignment", "element"],
     &["layout", "pack"],
-    &["pointer", "walk", "compare", "column", "__private", "backend"],
-    &["block", "policy", "staging", "slots", "shared", "session", "cache", "backend/host", "backend/cuda"],
+    &["pointer", "walk", "compare", "column", "__private", "backend/batch", "backend"],
+    &[
+        "block",
+        "policy",
+        "staging",
+        "copies/plan",
+        "copies/range",
+        "copies/staging",
+        "copies/pending",
+        "copies/batch",
+        "copies",
+        "slots",
+        "shared",
+        "session",
+        "cache",
+        "backend/host",
+        "backend/cuda",
+    ],
     &["upload", "args", "graph"],
 ];
 
 /// Modules that name each other, since a user's call goes from one to the other and back.
 const TOGETHER: [&str; 2] = ["upload", "args"];
 
-/// Files that hold `unsafe`: the backends with their contract, the pointer's markers, and the one call that submits a copy from
-/// staging.
-const UNSAFE: [&str; 5] = ["pointer", "staging", "backend", "backend/host", "backend/cuda"];
+/// Files that hold `unsafe`: the backends with their contract, the pointer's markers, the two calls that submit copies from staging,
+/// and what trusts an address.
+const UNSAFE: [&str; 7] =
+    ["pointer", "staging", "copies/staging", "copies/range", "backend", "backend/host", "backend/cuda"];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -1,12 +1,17 @@
 //! What a backend is: bytes, streams and fences. It knows nothing of columns.
 
+use core::ops::Range;
+
 use crate::alignment::Alignment;
 use crate::error::Error;
 
+mod batch;
 pub mod host;
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
+
+pub use self::batch::{BatchCopy, BatchFailure, BatchMemory, HostMemory, Place, Tracked};
 
 /// A stream that arguments are uploaded on. Its type says which backend it belongs to.
 #[diagnostic::on_unimplemented(
@@ -184,7 +189,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// When the graph cannot keep it. Then `what` is never dropped, since the graph may read what it owns.
-    fn keep(stream: &Self::Stream, what: Box<dyn Send>) -> Result<(), Error>;
+    fn keep_in_graph(stream: &Self::Stream, what: Box<dyn Send>) -> Result<(), Error>;
 
     /// Whether the handle names another stream on every thread.
     fn is_per_thread(stream: &Self::Stream) -> bool;
@@ -197,4 +202,33 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// Whether memory of one stream's device can be used on the other.
     fn is_same_device(a: &Self::Stream, b: &Self::Stream) -> bool;
+
+    /// A use of [tracked](Tracked) device memory by copies that are being submitted.
+    type Use<'s>;
+
+    /// Tells the owners of tracked memory that `stream` was given the copies. They keep the memory from whoever would get in their
+    /// way.
+    fn end_uses<'s>(stream: &'s Self::Stream, uses: Vec<Self::Use<'s>>);
+
+    /// The device addresses of the allocation that `address` lies in, where the driver knows.
+    fn allocation_of(stream: &Self::Stream, address: u64) -> Option<Range<u64>>;
+
+    /// Copies that depend on no other of them, in any order, and as a whole ordered on `stream`. On a stream that is being
+    /// captured each becomes a node of the graph.
+    ///
+    /// # Safety
+    /// The device ranges may be used on `stream`, and those that are written overlap no other. The host memory is neither written
+    /// nor dropped before a fence recorded on `stream` after this call has passed, be it that the call fails; where the stream is
+    /// being captured, never.
+    ///
+    /// # Errors
+    /// When not all copies were submitted. Stops at the first that was not.
+    unsafe fn copy_batch(
+        stream: &Self::Stream,
+        memory: &BatchMemory<'_, Self>,
+        copies: &[BatchCopy],
+    ) -> Result<(), BatchFailure>;
+
+    /// Drops `owned` behind the work that `stream` has been given so far.
+    fn keep(stream: &Self::Stream, owned: Box<dyn Send>);
 }

@@ -132,6 +132,64 @@ pub enum ErrorKind {
         /// Bytes of that staging.
         in_flight: u64,
     },
+    /// Both ends of a copy have to be of one length.
+    CopyLength {
+        /// The copy, counted from 0 in the order in which the batch was given them.
+        entry: u64,
+        /// Elements of the source.
+        source: u64,
+        /// Elements of the destination.
+        destination: u64,
+    },
+    /// A copy from or to device memory that is null, or passes the last address.
+    CopyRange {
+        /// The copy, counted from 0.
+        entry: u64,
+        /// Its device address.
+        address: u64,
+        /// Its bytes.
+        len: u64,
+    },
+    /// Two copies of a batch depend on their order, which is open: one writes what the other reads or writes.
+    CopyOverlap {
+        /// The copy that writes, counted from 0.
+        entry: u64,
+        /// The device address that it writes.
+        address: u64,
+        /// Bytes that it writes.
+        len: u64,
+        /// The other copy; the same one where it writes its own source.
+        other: u64,
+        /// The device address that the other reads or writes.
+        other_address: u64,
+        /// Bytes that it reads or writes.
+        other_len: u64,
+        /// Whether it reads them.
+        other_reads: bool,
+    },
+    /// A copy that a graph cannot have, on a stream that is being captured. Nothing was captured of the batch.
+    NotCapturable {
+        /// The first such copy, counted from 0.
+        entry: u64,
+    },
+    /// A wait for copies that were captured: they run whenever their graph is launched.
+    Captured,
+    /// A copy of memory that another stream than this one orders.
+    WrongStream {
+        /// The stream's device.
+        device: String,
+    },
+    /// A column that does not lie in the block of the set that it was asked of.
+    NotInSet {
+        /// The column's device address.
+        address: u64,
+        /// Its bytes.
+        needed: u64,
+        /// The base of the set's block.
+        base: u64,
+        /// The bytes of the set's block.
+        available: u64,
+    },
     /// A pointer was asked of a slice that has no memory: its address is 0.
     NoMemory,
     /// A stream of another device, or context, than the one that the set lives on.
@@ -221,6 +279,33 @@ impl fmt::Display for ErrorKind {
             Self::StagingExhausted { in_flight } => write!(
                 f,
                 "all {in_flight} staging bytes of this shape are read by pending copies: wait for the stream, or let the cache wait"
+            ),
+            Self::CopyLength { entry, source, destination } => {
+                write!(f, "copy {entry} has a source of {source} elements and a destination of {destination}")
+            }
+            Self::CopyRange { entry, address, len } => write!(
+                f,
+                "copy {entry} is {len} bytes at {address:#x}: a range must not be null, nor pass the last address"
+            ),
+            Self::CopyOverlap { entry, address, len, other, other_address, other_len, other_reads } => write!(
+                f,
+                "copy {entry} writes {len} bytes at {address:#x}, copy {other} {} {other_len} bytes at {other_address:#x}: the order inside a batch is open, so put them into two batches",
+                if *other_reads { "reads" } else { "writes" }
+            ),
+            Self::NotCapturable { entry } => write!(
+                f,
+                "copy {entry} cannot be captured into a graph: it goes to the host, for which nobody could wait, or it uses borrowed device memory, which the graph would outlive: give the range by its address"
+            ),
+            Self::Captured => {
+                f.write_str("the copies were captured into a graph: wait for the stream that it is launched on")
+            }
+            Self::WrongStream { device } => write!(
+                f,
+                "the memory belongs to another stream of {device} than the batch: take the range of the set lent to this stream by `on`"
+            ),
+            Self::NotInSet { address, needed, base, available } => write!(
+                f,
+                "a column of {needed} bytes at {address:#x} does not lie in this set's block of {available} bytes at {base:#x}"
             ),
             Self::NoMemory => {
                 f.write_str("the slice has no memory: pass `None` where the kernel allows a null pointer")

@@ -43,6 +43,7 @@
 //! - [`ArgCache`]: the cached mode. The same shape uses the same block; the same bytes are not copied; a held set is never
 //!   rewritten.
 //! - [`CapturedGraph`]: a CUDA graph with uploads in it, whose arguments are refreshed from launch to launch.
+//! - [`CopyBatch`]: copies that cannot be one, between memory that is there already, submitted together. [`copies`] tells what holds.
 //! - [`cuda`]: the backend over cudarc, whose libraries are loaded at run time. [`host`]: an emulation of a device that is always
 //!   there, made to expose mistakes; tests stand on it.
 //!
@@ -83,6 +84,7 @@ mod block;
 mod cache;
 mod column;
 mod compare;
+pub mod copies;
 mod element;
 mod error;
 mod graph;
@@ -104,6 +106,9 @@ pub use crate::backend::cuda;
 pub use crate::backend::host;
 pub use crate::cache::ArgCache;
 pub use crate::column::Column;
+pub use crate::copies::{
+    CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, FetchedCopies, PendingCopies, Ticket,
+};
 pub use crate::element::Element;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::graph::CapturedGraph;

@@ -128,7 +128,7 @@ impl<'c, B: Backend> Session<'c, B> {
         state.stats.uploads += 1;
         match &mut state.recording {
             Some(recording) => recording.push(slot),
-            None => B::keep(&self.shared.stream, Box::new(Kept::new(self.shared, slot)))?,
+            None => B::keep_in_graph(&self.shared.stream, Box::new(Kept::new(self.shared, slot)))?,
         }
         Ok((packed, block))
     }

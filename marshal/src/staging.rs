@@ -80,7 +80,7 @@ impl<B: Backend> Timeline<B> {
 
     /// Whether `copy` is known to have run. Where it is not, asks the driver for the first fence behind it; where none stands
     /// there, records one first.
-    fn has_run(&mut self, stream: &B::Stream, copy: u64) -> Result<bool, Error> {
+    pub(crate) fn has_run(&mut self, stream: &B::Stream, copy: u64) -> Result<bool, Error> {
         if copy <= self.done {
             return Ok(true);
         }
@@ -95,7 +95,7 @@ impl<B: Backend> Timeline<B> {
     }
 
     /// Waits until `copy` has run.
-    fn wait(&mut self, stream: &B::Stream, copy: u64) -> Result<(), Error> {
+    pub(crate) fn wait(&mut self, stream: &B::Stream, copy: u64) -> Result<(), Error> {
         if copy <= self.done {
             return Ok(());
         }
@@ -105,6 +105,30 @@ impl<B: Backend> Timeline<B> {
             self.advance(first);
         }
         Ok(())
+    }
+
+    /// Counts what was submitted just now, and gives its number.
+    pub(crate) fn submitted(&mut self) -> u64 {
+        self.submitted += 1;
+        self.submitted
+    }
+
+    /// Whether `copy` is known to have run, without a question.
+    pub(crate) fn is_known_done(&self, copy: u64) -> bool {
+        copy <= self.done
+    }
+
+    /// A fence that was recorded before, for whoever waits without holding the timeline up.
+    pub(crate) fn take_spare(&mut self) -> Option<B::Fence> {
+        self.spare.pop()
+    }
+
+    /// `fence`, which was recorded behind `copy`, has passed.
+    pub(crate) fn passed(&mut self, copy: u64, fence: B::Fence) {
+        self.done = self.done.max(copy);
+        self.spare.push(fence);
+        let passed = self.marks.partition_point(|&(at, _)| at <= copy);
+        self.spare.extend(self.marks.drain(..passed).map(|(_, fence)| fence));
     }
 
     /// The index of the first mark behind `copy`, which is made where there is none.

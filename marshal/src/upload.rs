@@ -9,9 +9,10 @@ use crate::backend::{Backend, BackendStream};
 use crate::block::Block;
 use crate::cache::ArgCache;
 use crate::compare::{Compare, Comparison, Shape};
+use crate::copies::{DeviceRange, Memory};
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
-use crate::pointer::DevicePointer;
+use crate::pointer::{DeviceColumn, DevicePointer};
 use crate::session::Session;
 
 /// Where an upload goes: a stream (`&Arc<CudaStream>` of cudarc, [`&HostStream`](crate::host::HostStream)), for a one-shot
@@ -211,6 +212,42 @@ impl<P, B: Backend> Uploaded<P, B> {
         &self.block
     }
 
+    /// A column of this set, or any part of its block, for a batch of copies on the set's own stream.
+    ///
+    /// ```
+    /// use marshal::{CopyBatch, CopyStaging, DeviceArgs, host::HostDevice};
+    ///
+    /// #[derive(DeviceArgs)]
+    /// struct Sizes { m: Vec<i32> }
+    ///
+    /// let stream = HostDevice::new().stream();
+    /// let sets = [Sizes { m: vec![1, 2] }.upload(&stream)?, Sizes { m: vec![3] }.upload(&stream)?];
+    /// let mut batch = CopyBatch::new(&CopyStaging::new(&stream));
+    /// let tickets = [batch.dtoh_owned(sets[0].range(sets[0].m)?)?, batch.dtoh_owned(sets[1].range(sets[1].m)?)?];
+    /// let fetched = batch.submit()?.wait()?;
+    /// assert_eq!(tickets.map(|ticket| fetched.to_vec(&ticket)), [vec![1, 2], vec![3]]);
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the column does not lie in this set's block.
+    pub fn range<T>(&self, column: DeviceColumn<T>) -> Result<DeviceRange<'_, T, B>, Error> {
+        let memory = Memory::Ordered(self.address_of(column)?, self.block.stream());
+        Ok(DeviceRange::of(memory, column.len()))
+    }
+
+    /// The column's address, when it lies in the block.
+    fn address_of<T>(&self, column: DeviceColumn<T>) -> Result<u64, Error> {
+        let (address, base) = (column.pointer().address(), self.block.base());
+        let available = self.block.layout().size_bytes();
+        let needed = (column.len() as u64).saturating_mul(size_of::<T>() as u64);
+        let end = address.checked_sub(base).and_then(|offset| offset.checked_add(needed));
+        if needed == 0 || end.is_some_and(|end| end <= available) {
+            return Ok(address);
+        }
+        Err(Error::new(ErrorKind::NotInSet { address, needed, base, available }))
+    }
+
     /// Copies the whole image back to the host, padding included: `layout().copy_bytes()` bytes. Ordered on the set's stream,
     /// and waits for it.
     ///
@@ -246,6 +283,21 @@ pub struct OnStream<'a, P, B: Backend> {
     set: &'a Uploaded<P, B>,
     // None on the set's own stream, which orders everything by itself.
     stream: Option<B::Stream>,
+}
+
+impl<P, B: Backend> OnStream<'_, P, B> {
+    /// As [`Uploaded::range`], for a batch of copies on the stream that the set was lent to.
+    ///
+    /// # Errors
+    /// When the column does not lie in this set's block.
+    pub fn range<T>(&self, column: DeviceColumn<T>) -> Result<DeviceRange<'_, T, B>, Error> {
+        let address = self.set.address_of(column)?;
+        let memory = match &self.stream {
+            Some(lent) => Memory::Lent(address, lent),
+            None => Memory::Ordered(address, self.set.block.stream()),
+        };
+        Ok(DeviceRange::of(memory, column.len()))
+    }
 }
 
 impl<P, B: Backend> Deref for OnStream<'_, P, B> {

@@ -6,6 +6,7 @@ use marshal::backend::BackendStream;
 use marshal::{DeviceArgs, DevicePointer};
 
 pub(crate) mod cache;
+pub(crate) mod copies;
 pub(crate) mod graph;
 pub(crate) mod upload;
 

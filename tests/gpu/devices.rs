@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, sys};
 use marshal::backend::Backend;
 use marshal::cuda::{Cuda, pointer_to};
-use marshal::{DeviceArgs, DevicePointer, ErrorKind};
+use marshal::{CopyBatch, CopyStaging, DeviceArgs, DevicePointer, ErrorKind};
 
 use super::Test;
 use super::device::{Gpu, Words};
@@ -69,4 +69,8 @@ fn streams_and_slices_of_another_device_are_refused_by_name(gpu: &Gpu) {
     named(dev.on(&there).unwrap_err().kind());
     let slice = here.alloc_zeros::<u32>(4).unwrap();
     named(pointer_to(&slice, &there).unwrap_err().kind());
+    let mut target = there.alloc_zeros::<u32>(4).unwrap();
+    let mut batch = CopyBatch::new(&CopyStaging::new(&there));
+    batch.dtod(&slice, &mut target).unwrap();
+    named(batch.submit().unwrap_err().error().kind());
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod cached;
 pub(crate) mod capture;
+pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod errors;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("cached", cached::ALL),
         ("capture", capture::ALL),
         ("graph", graph::ALL),
+        ("copies", copies::ALL),
         ("kernels", kernels::ALL),
         ("devices", devices::ALL),
     ];

@@ -4,6 +4,7 @@
 mod cases;
 
 mod cached;
+mod copies;
 mod graph;
 mod heap;
 mod one_shot;
@@ -33,8 +34,10 @@ fn main() {
     trials.extend(cases::upload::all().into_iter().map(|case| on_a_device("one_shot", case)));
     trials.extend(cases::cache::all().into_iter().map(|case| on_a_device("cached", case)));
     trials.extend(cases::graph::all().into_iter().map(|case| on_a_device("graph", case)));
+    trials.extend(cases::copies::all().into_iter().map(|case| on_a_device("copies", case)));
     trials.extend(one_shot::ALL.iter().map(|&test| on_the_host("one_shot", test)));
     trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
     trials.extend(graph::ALL.iter().map(|&test| on_the_host("graph", test)));
+    trials.extend(copies::ALL.iter().map(|&test| on_the_host("copies", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

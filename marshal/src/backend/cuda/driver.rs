@@ -16,13 +16,13 @@ use crate::error::{Error, ErrorKind};
 /// ```
 #[must_use]
 pub fn is_available() -> bool {
-    // cudarc panics at the first call when it finds no library, and its own probe exists only under one of its features.
     library().is_some() && CudaContext::device_count().is_ok_and(|devices| devices > 0)
 }
 
-/// The driver's library.
+/// The driver's library, where there is one.
 pub(super) fn library() -> Option<Library> {
-    // The driver's names, all among those that cudarc tries.
+    // cudarc panics at the first call when it finds no library, and its own probe exists only under one of its features. These
+    // are the driver's names, all among those that cudarc tries.
     let names: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
     names.iter().find_map(|name| {
         // SAFETY: loading a library runs its initialisers. This is the driver that cudarc itself would load and run, and its

@@ -19,6 +19,9 @@
 //! - **Events of cudarc.** In multi-stream mode cudarc lets a launch wait for the events of its `CudaSlice` arguments, which a capture
 //!   refuses when they were recorded outside of it. In a capture pass pointers ([`pointer_to`]), or turn event tracking off.
 //!
+//! - **Batches.** `cuMemcpyBatchAsync` is looked up in the driver when the first batch is submitted, under both of its signatures,
+//!   whatever toolkit version cudarc was built for; it is never linked.
+//!
 //! # Which streams
 //! All: created, borrowed ([`wrap_borrowed_stream`](cudarc::driver::CudaContext::wrap_borrowed_stream)), the legacy default
 //! stream, and the per-thread default stream. The last is another stream on each thread, under one handle. A set that was
@@ -29,8 +32,10 @@
 //!
 //! # Pointers to memory of cudarc
 //! [`pointer_to`] and [`pointer_to_mut`] make a [`DevicePointer`](crate::DevicePointer) of a `CudaSlice` or a view of one. A
-//! pointer or a column goes to a kernel as `T*` with [`arg`](cudarc::driver::PushKernelArg::arg).
+//! pointer or a column goes to a kernel as `T*` with [`arg`](cudarc::driver::PushKernelArg::arg). A batch of copies takes the slice
+//! itself.
 
+mod batch;
 mod block;
 mod driver;
 mod event;
@@ -43,12 +48,13 @@ mod source;
 mod staging;
 mod stream;
 
+use core::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, result};
+use cudarc::driver::{CudaStream, SyncOnDrop, result};
 
 use crate::alignment::Alignment;
-use crate::backend::{Backend, BackendStream};
+use crate::backend::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory};
 use crate::error::Error;
 
 pub use self::block::Block;
@@ -195,7 +201,7 @@ impl Backend for Cuda {
         unsafe { graph.set_source(region, len, block, offset) }
     }
 
-    fn keep(stream: &Arc<CudaStream>, what: Box<dyn Send>) -> Result<(), Error> {
+    fn keep_in_graph(stream: &Arc<CudaStream>, what: Box<dyn Send>) -> Result<(), Error> {
         graph::keep(stream, what)
     }
 
@@ -216,5 +222,28 @@ impl Backend for Cuda {
 
     fn is_same_device(a: &Arc<CudaStream>, b: &Arc<CudaStream>) -> bool {
         a.context() == b.context()
+    }
+
+    type Use<'s> = SyncOnDrop<'s>;
+
+    fn end_uses<'s>(stream: &'s Arc<CudaStream>, uses: Vec<SyncOnDrop<'s>>) {
+        slice::end_uses(stream, uses);
+    }
+
+    fn allocation_of(stream: &Arc<CudaStream>, address: u64) -> Option<Range<u64>> {
+        batch::allocation_of(stream, address)
+    }
+
+    unsafe fn copy_batch(
+        stream: &Arc<CudaStream>,
+        memory: &BatchMemory<'_, Self>,
+        copies: &[BatchCopy],
+    ) -> Result<(), BatchFailure> {
+        // SAFETY: the caller promises what `submit` asks.
+        unsafe { batch::submit(stream, memory, copies) }
+    }
+
+    fn keep(stream: &Arc<CudaStream>, owned: Box<dyn Send>) {
+        source::keep_owned(stream, owned);
     }
 }

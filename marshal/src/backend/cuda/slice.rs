@@ -1,11 +1,15 @@
-//! From memory of cudarc to typed pointers.
+//! From memory of cudarc to typed pointers, and to what a batch of copies uses.
 
+use core::marker::PhantomData;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys};
+use cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys,
+};
 
 use super::{Cuda, driver};
-use crate::backend::Backend;
+use crate::backend::{Backend, Tracked};
+use crate::copies::{DeviceRange, DeviceRangeMut, Memory};
 use crate::error::{Error, ErrorKind};
 use crate::pointer::DevicePointer;
 
@@ -79,13 +83,70 @@ fn ordered<'a, T>(
     stream: &CudaStream,
     order: impl FnOnce() -> (sys::CUdeviceptr, SyncOnDrop<'a>),
 ) -> Result<DevicePointer<T>, Error> {
+    let address = unparked(stream, || {
+        let (address, recorded) = order();
+        // Records the use on the slice's event.
+        drop(recorded);
+        address
+    })?;
+    DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))
+}
+
+/// What `calls` returns, with the error that its waits have parked in the context.
+fn unparked<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> Result<R, Error> {
     let context = stream.context();
     let parked = context.check_err();
-    let (address, recorded) = order();
-    // Records the use on the slice's event.
-    drop(recorded);
+    let returned = calls();
     let waited = context.check_err();
     context.record_err(parked);
     waited.map_err(driver::failed("cuStreamWaitEvent"))?;
-    DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))
+    Ok(returned)
+}
+
+/// A slice that is read, or a mutable one that is written.
+struct Slice<S, T> {
+    slice: S,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T, S: DevicePtr<T> + Sync> Tracked<Cuda> for Slice<&S, T> {
+    fn begin<'s>(&'s mut self, stream: &'s Arc<CudaStream>) -> Result<(u64, SyncOnDrop<'s>), Error> {
+        same_context(self.slice, stream)?;
+        unparked(stream, || self.slice.device_ptr(stream))
+    }
+}
+
+impl<T, S: DevicePtrMut<T> + Send> Tracked<Cuda> for Slice<&mut S, T> {
+    fn begin<'s>(&'s mut self, stream: &'s Arc<CudaStream>) -> Result<(u64, SyncOnDrop<'s>), Error> {
+        same_context(self.slice, stream)?;
+        unparked(stream, || self.slice.device_ptr_mut(stream))
+    }
+}
+
+// Not for every `DevicePtr`: anyone may implement that, with any address.
+macro_rules! ranges_of {
+    ($range:ident, $($slice:ty),*) => {$(
+        /// The batch's stream waits for what is pending on the slice, and cudarc lets later uses of it wait for the copies.
+        impl<'a, T: Send + Sync> From<$slice> for $range<'a, T, Cuda> {
+            fn from(slice: $slice) -> Self {
+                let len = slice.len();
+                Self::of(Memory::Tracked(Box::new(Slice { slice, element: PhantomData::<fn() -> T> })), len)
+            }
+        }
+    )*};
+}
+
+ranges_of!(DeviceRange, &'a CudaSlice<T>, &'a CudaView<'_, T>, &'a CudaViewMut<'_, T>);
+ranges_of!(DeviceRangeMut, &'a mut CudaSlice<T>, &'a mut CudaViewMut<'_, T>);
+
+/// Records the uses on the slices' events, behind the copies.
+pub(super) fn end_uses(stream: &CudaStream, uses: Vec<SyncOnDrop<'_>>) {
+    if uses.is_empty() {
+        return;
+    }
+    // An error is parked, as cudarc does; one that is parked already must not keep the events from being recorded.
+    let context = stream.context();
+    let parked = context.check_err();
+    drop(uses);
+    context.record_err(parked);
 }

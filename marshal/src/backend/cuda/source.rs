@@ -38,6 +38,7 @@ impl PartialEq for Line {
 enum Source {
     Pageable(Vec<u8>),
     PageLocked(#[expect(dead_code, reason = "held for its drop")] Vec<Region>),
+    Owned(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>),
 }
 
 impl retired::Source for Source {
@@ -46,6 +47,8 @@ impl retired::Source for Source {
             Self::Pageable(bytes) => bytes.capacity(),
             // The caches' own caps bound these: an upload does not wait for them.
             Self::PageLocked(_) => 0,
+            // Whoever gave them away bounds these.
+            Self::Owned(_) => 0,
         }
     }
 }
@@ -59,9 +62,22 @@ pub(super) fn retire_regions(stream: &Arc<CudaStream>, regions: Vec<Region>) {
     if driver::bind(stream.context()).and_then(|()| stream::is_capturing(handle)) == Ok(true) {
         return postponed::postpone(Postponed::Regions(Arc::clone(stream), regions));
     }
-    let kept = retire(stream, handle, Source::PageLocked(regions));
-    // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
-    drop(kept);
+    keep(stream, Source::PageLocked(regions));
+}
+
+/// Keeps what copies read until the work that the stream has been given is done.
+pub(super) fn keep_owned(stream: &Arc<CudaStream>, owned: Box<dyn Send>) {
+    keep(stream, Source::Owned(owned));
+}
+
+fn keep(stream: &Arc<CudaStream>, source: Source) {
+    let Err(_) = driver::bind(stream.context()) else {
+        // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
+        let _ = retire(stream, stream::shared_handle(stream), source);
+        return;
+    };
+    // The driver may still read it.
+    core::mem::forget(source);
 }
 
 /// Copies `source` to `offset` of `block`, in the order of `stream`.

@@ -83,6 +83,12 @@ impl Region {
         unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), self.len) }
     }
 
+    /// The address of `len` bytes at `offset`, all inside the region.
+    pub(super) fn address_of(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        let is_inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        is_inside.then(|| self.slab.memory.as_ptr().wrapping_add(self.start + offset))
+    }
+
     /// Copies the first `len` bytes to `offset` of `block`, in the order of `stream`.
     ///
     /// # Safety

@@ -73,6 +73,11 @@ pub(super) fn is_default(stream: &CudaStream) -> bool {
     stream.cu_stream().addr() <= PER_THREAD
 }
 
+/// Whether the handle is one of the two of the legacy default stream.
+pub(super) fn is_legacy(stream: &CudaStream) -> bool {
+    stream.cu_stream().addr() <= LEGACY
+}
+
 pub(super) fn is_per_thread(stream: &CudaStream) -> bool {
     stream.cu_stream().addr() == PER_THREAD
 }

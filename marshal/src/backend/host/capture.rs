@@ -204,7 +204,7 @@ impl HostStream {
     }
 
     /// Keeps `what` for the graph that is being captured.
-    pub(super) fn keep(&self, what: Box<dyn Send>) -> Result<(), Error> {
+    pub(super) fn keep_in_graph(&self, what: Box<dyn Send>) -> Result<(), Error> {
         match &mut self.lock().queue(self.id()).capture {
             Some(capture) => {
                 capture.kept.push(what);

@@ -30,11 +30,13 @@ pub struct HostOptions {
     pub patience: Duration,
     /// The work before a fence is begun, and waited for while it moves, when the fence was asked so often. 1 if left out.
     pub polls: u32,
+    /// What the order inside a batch of copies is drawn from. 0 if left out.
+    pub seed: u64,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { base_offset: 0, memory_bytes: 16 << 30, patience: Duration::from_millis(200), polls: 1 }
+        Self { base_offset: 0, memory_bytes: 16 << 30, patience: Duration::from_millis(200), polls: 1, seed: 0 }
     }
 }
 

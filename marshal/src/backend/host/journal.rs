@@ -48,7 +48,18 @@ pub enum Op {
         /// How many bytes.
         size_bytes: u64,
     },
-    /// Bytes go from the device to the host, which waits for them.
+    /// Bytes go from the device to device memory.
+    CopyDtod {
+        /// The stream.
+        stream: u64,
+        /// Device address that is read.
+        source: u64,
+        /// Device address that is written.
+        destination: u64,
+        /// How many bytes.
+        size_bytes: u64,
+    },
+    /// Bytes go from the device to the host.
     CopyDtoh {
         /// The stream.
         stream: u64,
@@ -111,7 +122,10 @@ impl Op {
     pub(super) fn on_stream(&self, other: u64) -> Self {
         let mut op = self.clone();
         match &mut op {
-            Self::Copy { stream, .. } | Self::Memset { stream, .. } | Self::Launch { stream } => *stream = other,
+            Self::Copy { stream, .. }
+            | Self::CopyDtod { stream, .. }
+            | Self::Memset { stream, .. }
+            | Self::Launch { stream } => *stream = other,
             _ => {}
         }
         op
@@ -174,7 +188,11 @@ impl Counters {
             Op::EventRecord { .. } => self.events += 1,
             Op::EventQuery { .. } => self.queries += 1,
             Op::Synchronize { .. } => self.synchronizes += 1,
-            Op::CopyDtoh { .. } | Op::Launch { .. } | Op::EventCreate { .. } | Op::StreamWait { .. } => {}
+            Op::CopyDtod { .. }
+            | Op::CopyDtoh { .. }
+            | Op::Launch { .. }
+            | Op::EventCreate { .. }
+            | Op::StreamWait { .. } => {}
         }
     }
 }

@@ -132,6 +132,12 @@ impl Memory {
         race.map_or(Ok(()), Err)
     }
 
+    /// The addresses of the block that holds `address`.
+    pub(super) fn allocation_of(&self, address: u64) -> Option<Range<u64>> {
+        let (&base, record) = self.blocks.range(..=address).next_back()?;
+        (address - base < record.size_bytes && record.freed.is_none()).then(|| base..base + record.size_bytes)
+    }
+
     /// Whether a block that is not freed yet holds all of the range.
     pub(super) fn check(&mut self, at: &Point, address: u64, size_bytes: u64) -> Result<(), Violation> {
         self.find("writing", at, address, size_bytes).map(drop)

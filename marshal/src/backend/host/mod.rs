@@ -19,6 +19,7 @@
 //! - **Captured.** A stream can [capture](HostStream::begin_capture) its work into a [`HostGraph`]. Every call that CUDA forbids
 //!   meanwhile fails, and makes the capture invalid. A replay reads its sources anew. Memory that a live graph uses and that is freed
 //!   is reported.
+//! - **Shuffled.** The copies of a [batch](crate::CopyBatch) run in an order that is drawn from a [seed](HostOptions::seed).
 //! - **On the record.** [`HostDevice::counters`] and [`HostDevice::journal`] tell every call, in the order of submission;
 //!   [`HostDevice::fail`] lets calls fail.
 //!
@@ -45,6 +46,7 @@
 //! the call in the `journal`, and puts a task into the stream's `queue`. The stream's `worker` takes it out and does it, on
 //! `memory`. The lock is never held while a kernel runs or what it owns is dropped.
 
+mod batch;
 mod block;
 mod capture;
 mod clock;
@@ -61,6 +63,8 @@ mod state;
 mod stream;
 mod worker;
 
+use core::ops::Range;
+
 pub use self::block::{HostBlock, HostBuffer};
 pub use self::capture::HostGraph;
 pub use self::device::{HostDevice, HostOptions};
@@ -73,7 +77,7 @@ pub use self::stream::HostStream;
 
 use self::fault::Code;
 use self::stream::device_name;
-use super::{Backend, BackendStream};
+use super::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory};
 use crate::alignment::Alignment;
 use crate::error::Error;
 
@@ -193,8 +197,8 @@ impl Backend for Host {
         graph.set_source(region.source(len)?, block.range(offset, len as u64)?)
     }
 
-    fn keep(stream: &HostStream, what: Box<dyn Send>) -> Result<(), Error> {
-        stream.keep(what)
+    fn keep_in_graph(stream: &HostStream, what: Box<dyn Send>) -> Result<(), Error> {
+        stream.keep_in_graph(what)
     }
 
     fn is_per_thread(_: &HostStream) -> bool {
@@ -211,5 +215,27 @@ impl Backend for Host {
 
     fn is_same_device(a: &HostStream, b: &HostStream) -> bool {
         a.is_same_device(b)
+    }
+
+    // Nobody is told: a use that races is found when it happens.
+    type Use<'s> = ();
+
+    fn end_uses(_: &HostStream, _: Vec<()>) {}
+
+    fn allocation_of(stream: &HostStream, address: u64) -> Option<Range<u64>> {
+        stream.lock().memory.allocation_of(address)
+    }
+
+    // Safe here, as `copy_staged` is.
+    unsafe fn copy_batch(
+        stream: &HostStream,
+        memory: &BatchMemory<'_, Self>,
+        copies: &[BatchCopy],
+    ) -> Result<(), BatchFailure> {
+        batch::submit(stream, memory, copies)
+    }
+
+    fn keep(stream: &HostStream, owned: Box<dyn Send>) {
+        batch::keep(stream, owned);
     }
 }

@@ -10,7 +10,7 @@ use super::clock::{Clock, Point};
 use super::fault::Failure;
 use super::kernel::DeviceMemory;
 use super::memory::Snapshot;
-use super::staging::{Retired, Source};
+use super::staging::{Retired, Source, Target};
 use crate::error::Error;
 
 /// A kernel, which a graph launches many times.
@@ -32,6 +32,17 @@ pub(super) enum Task {
         size_bytes: usize,
         reply: Sender<Snapshot>,
     },
+    CopyToStaging {
+        source: u64,
+        target: Target,
+    },
+    CopyDtod {
+        source: u64,
+        destination: u64,
+        size_bytes: usize,
+    },
+    /// Copies, in the order in which they are done.
+    Batch(Vec<Self>),
     Memset {
         address: u64,
         size_bytes: usize,
@@ -40,6 +51,8 @@ pub(super) enum Task {
     Launch(Kernel),
     /// Frees staging.
     Retire(Retired),
+    /// Drops what somebody handed over.
+    Drop(Arc<Mutex<dyn Send>>),
     Wait(Point),
     /// The end of a graph's launch, which keeps what the graph keeps.
     Keep(Arc<Kept>),
@@ -55,11 +68,17 @@ impl Task {
             Self::CopyDtoh { source, size_bytes, reply } => {
                 Self::CopyDtoh { source: *source, size_bytes: *size_bytes, reply: reply.clone() }
             }
+            Self::CopyToStaging { source, target } => Self::CopyToStaging { source: *source, target: target.clone() },
+            Self::CopyDtod { source, destination, size_bytes } => {
+                Self::CopyDtod { source: *source, destination: *destination, size_bytes: *size_bytes }
+            }
+            Self::Batch(copies) => Self::Batch(copies.iter().map(Self::again).collect()),
             Self::Memset { address, size_bytes, value } => {
                 Self::Memset { address: *address, size_bytes: *size_bytes, value: *value }
             }
             Self::Launch(kernel) => Self::Launch(kernel.clone()),
             Self::Retire(retired) => Self::Retire(retired.clone()),
+            Self::Drop(owned) => Self::Drop(owned.clone()),
             Self::Wait(point) => Self::Wait(point.clone()),
             Self::Keep(kept) => Self::Keep(kept.clone()),
         }
@@ -69,6 +88,7 @@ impl Task {
     fn held_bytes(&self) -> u64 {
         match self {
             Self::Copy { source, .. } => source.size_bytes(),
+            Self::Batch(copies) => copies.iter().map(Self::held_bytes).sum(),
             _ => 0,
         }
     }

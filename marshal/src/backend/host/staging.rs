@@ -221,6 +221,41 @@ impl HostRegion {
     }
 }
 
+/// A part of staging that a copy from the device writes.
+#[derive(Clone)]
+pub(super) struct Target {
+    region: Arc<Region>,
+    range: Range<usize>,
+}
+
+impl Target {
+    pub(super) fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) {
+        self.region.with_content(|content| content.bytes[self.range.clone()].copy_from_slice(bytes));
+    }
+}
+
+impl HostRegion {
+    /// `len` bytes from `offset` on, as a copy reads them.
+    pub(super) fn source_at(&self, offset: usize, len: usize) -> Option<Source> {
+        self.staging.source(self.part(offset, len)?)
+    }
+
+    /// `len` bytes from `offset` on, as a copy writes them.
+    pub(super) fn target_at(&self, offset: usize, len: usize) -> Option<Target> {
+        Some(Target { region: self.staging.region.clone(), range: self.part(offset, len)? })
+    }
+
+    fn part(&self, offset: usize, len: usize) -> Option<Range<usize>> {
+        let (start, room) = (self.range.start, self.range.len());
+        let end = offset.checked_add(len).filter(|&end| end <= room)?;
+        Some(start + offset..start + end)
+    }
+}
+
 /// What a copy to the device reads.
 pub(super) enum Source {
     /// Bytes that the copy owns.

@@ -56,6 +56,8 @@ fn run(shared: &Arc<Shared>, task: Task, at: &Point) {
         Task::Mark => {}
         Task::Retire(retired) => drop(retired),
         Task::Keep(kept) => drop(kept),
+        Task::Drop(owned) => drop(owned),
+        Task::Batch(copies) => copies.into_iter().for_each(|copy| run(shared, copy, at)),
         Task::Free { address } => {
             let mut state = shared.lock();
             let freed = state.memory.free(address, at);
@@ -74,12 +76,40 @@ fn run(shared: &Arc<Shared>, task: Task, at: &Point) {
                 settle(&mut state, at, read);
             }
         }
+        Task::CopyToStaging { source, target } => {
+            let read = if_sound(shared, at, |state| state.memory.read(at, source, target.len()));
+            if let Some(snapshot) = read {
+                snapshot.with_bytes(|bytes| target.write(bytes));
+            }
+        }
+        Task::CopyDtod { source, destination, size_bytes } => {
+            if_sound(shared, at, |state| {
+                // Let go of before the write, which would copy the whole block for its sake.
+                let bytes = state.memory.read(at, source, size_bytes)?.with_bytes(<[u8]>::to_vec);
+                state.memory.write(at, destination, &bytes)
+            });
+        }
         Task::Memset { address, size_bytes, value } => {
             let mut state = shared.lock();
             if !state.queue(at.stream).broken {
                 let filled = state.memory.fill(at, address, size_bytes, value);
                 settle(&mut state, at, filled);
             }
+        }
+    }
+}
+
+/// Works on the memory unless the stream is broken, and breaks it where that breaks a rule.
+fn if_sound<T>(shared: &Shared, at: &Point, work: impl FnOnce(&mut State) -> Result<T, Violation>) -> Option<T> {
+    let mut state = shared.lock();
+    if state.queue(at.stream).broken {
+        return None;
+    }
+    match work(&mut state) {
+        Ok(done) => Some(done),
+        Err(violation) => {
+            settle(&mut state, at, Err(violation));
+            None
         }
     }
 }
