@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::element::Element;
 use crate::error::Error;
-use crate::layout::ColumnSpec;
 use crate::pointer::DeviceColumn;
+use crate::spec::ColumnSpec;
 use crate::walk::Visitor;
 
 /// A field type that becomes a column: `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>`, `Cow<[T]>` with an

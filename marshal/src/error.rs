@@ -60,6 +60,46 @@ pub enum ErrorKind {
         /// The end that the column would have.
         found: u64,
     },
+    /// An integer does not fit the column's element type.
+    DoesNotFit {
+        /// The column.
+        column: &'static str,
+        /// Which of its elements.
+        index: u64,
+        /// The integer; the largest i128 where it is larger.
+        value: i128,
+        /// The element type's name.
+        element: &'static str,
+    },
+    /// The offsets of a [`Ragged`](crate::Ragged) do not ascend from 0 to the number of values.
+    RaggedOffset {
+        /// Which of the offsets.
+        index: u64,
+        /// What stands there; `None` where there is no offset at all.
+        offset: Option<i128>,
+        /// The least that may stand there.
+        least: u64,
+        /// The most that may stand there.
+        most: u64,
+    },
+    /// A column that does not lie inside the block of the set that was asked for it.
+    NotInBlock {
+        /// The column's first address.
+        address: u64,
+        /// Its bytes.
+        size_bytes: u64,
+        /// The block's first address.
+        base: u64,
+        /// The block's bytes.
+        block_bytes: u64,
+    },
+    /// An element that was fetched from the device is not valid for its type.
+    InvalidElement {
+        /// Which of the column's elements.
+        index: u64,
+        /// The element type's name.
+        element: &'static str,
+    },
     /// The memory given for the image is shorter than the layout.
     TooShort {
         /// The first column that does not fit, padding included.
@@ -153,6 +193,22 @@ impl fmt::Display for ErrorKind {
                 f,
                 "the arguments changed during the upload: column `{column}` ends at byte {found}, the layout has room up to {expected}"
             ),
+            Self::DoesNotFit { column, index, value, element } => {
+                write!(f, "column `{column}`: element {index} is {value}, which does not fit {element}")
+            }
+            Self::RaggedOffset { index, offset: Some(offset), least, most } => {
+                write!(f, "offset {index} is {offset}, where {least} to {most} may stand: offsets ascend from 0 to the number of values")
+            }
+            Self::RaggedOffset { index, offset: None, most, .. } => {
+                write!(f, "offset {index} is missing: there is one more than rows, from 0 to the {most} values")
+            }
+            Self::NotInBlock { address, size_bytes, base, block_bytes } => write!(
+                f,
+                "the {size_bytes} bytes at {address:#x} are no column of this set, whose block has {block_bytes} bytes at {base:#x}"
+            ),
+            Self::InvalidElement { index, element } => {
+                write!(f, "element {index} holds bytes that are no {element}: has a kernel written it?")
+            }
             Self::TooShort { column, needed, available } => write!(
                 f,
                 "column `{column}` does not fit: the image takes {needed} bytes with its padding, {available} were given"

@@ -3,9 +3,9 @@
 //! The image is written front to back. What no element covers is zeroed, so the image is a pure function of the arguments,
 //! whatever the memory held before.
 
+use crate::cursor::Place;
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
-use crate::layout::Place;
 
 /// Bytes of rows in one tile of a transpose: small enough that a tile, read once for each of its columns, stays in the
 /// first-level cache.

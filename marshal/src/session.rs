@@ -87,6 +87,11 @@ impl<'c, B: Backend> Session<'c, B> {
     ) -> Result<(P, Arc<Block<B>>), Error> {
         let written = self.with_new_slot(key, layout, |state, slot, options| {
             let State { pools, timeline, stats, .. } = state;
+            slot.block.zero()?;
+            if slot.region_bytes == 0 {
+                // Scratch alone: there is nothing to copy.
+                return Ok((pack(slot.block.base(), &mut [])?, Arc::clone(&slot.block)));
+            }
             let stream = slot.block.stream().clone();
             let pool = ready_pool(&stream, pools, slot.region_bytes, timeline, stats, options, None)?;
             let packed = send(slot, pool, timeline, stats, pack)?;
@@ -140,7 +145,7 @@ impl<'c, B: Backend> Session<'c, B> {
     }
 }
 
-/// Sees to it that there is a region for a new block of this size: one more where the cap allows it, else one that a block gives
+/// Sees to it that there is a region for a new block of this size, if it needs any: one more where the cap allows it, else one that a block gives
 /// up which nobody holds.
 #[cold]
 fn make_staging<B: Backend>(
@@ -149,7 +154,7 @@ fn make_staging<B: Backend>(
     region_bytes: usize,
     options: &CacheOptions,
 ) -> Result<(), Error> {
-    loop {
+    while region_bytes != 0 {
         let room = options.staging_bytes.saturating_sub(state.staging_bytes());
         let pool = state.pools.entry(region_bytes).or_insert_with(|| Pool::new(stream, region_bytes));
         if pool.free_regions() != 0 {
@@ -174,6 +179,7 @@ fn make_staging<B: Backend>(
             state.pools.remove(&of_size);
         }
     }
+    Ok(())
 }
 
 /// The pool of that size, whose next region may be written.

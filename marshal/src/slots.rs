@@ -11,7 +11,7 @@ use crate::staging::{Image, Pool, Timeline};
 /// A block, and the staging region that holds what was sent to it last.
 pub(crate) struct Slot<B: Backend> {
     pub(crate) block: Arc<Block<B>>,
-    /// `None` until the first copy.
+    /// `None` until the first copy, and where nothing is copied.
     pub(crate) image: Option<Image<B>>,
     pub(crate) region_bytes: usize,
     last_used: u64,
@@ -28,8 +28,16 @@ impl<B: Backend> Slot<B> {
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Block<B>, Option<&[u8]>) -> R) -> R {
         match &self.image {
             Some(image) => image.read(|bytes| read(&self.block, Some(bytes))),
+            // Nothing is copied, and nothing can differ.
+            None if self.block.layout().copy_bytes() == 0 => read(&self.block, Some(&[])),
             None => read(&self.block, None),
         }
+    }
+
+    /// Whether a set of the same bytes may have the block. Where kernels write into it, only while nobody else has it.
+    #[inline]
+    pub(crate) fn is_shareable(&mut self) -> bool {
+        !self.block.layout().bounds().has_scratch() || !self.is_held()
     }
 
     /// Whether a set, or work on another stream, needs the bytes as they are.

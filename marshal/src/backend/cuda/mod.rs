@@ -93,6 +93,10 @@ impl Backend for Cuda {
         source::copy(stream, source, block, offset)
     }
 
+    fn zero(stream: &Arc<CudaStream>, block: &Block, offset: u64, len: u64) -> Result<(), Error> {
+        block.zero(stream, offset, len)
+    }
+
     fn allocate_staging(stream: &Arc<CudaStream>, region_bytes: usize, regions: usize) -> Result<Vec<Region>, Error> {
         Region::allocate(stream, region_bytes, regions)
     }
