@@ -34,6 +34,10 @@ impl Rig for CudaRig {
         device::snapshot(stream, pointer, len)
     }
 
+    fn fill(&self, stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: usize, byte: u8) {
+        device::fill(stream, pointer, len, byte);
+    }
+
     fn block(&self, stream: &Arc<CudaStream>) -> Box<dyn Send> {
         Box::new(self.gpu.gate(stream))
     }
@@ -67,8 +71,11 @@ fn main() {
     let mut trials = Vec::new();
     for (kind, open) in kinds {
         // A cache needs one stream, and the per-thread default stream is many: `streams` shows that it is refused.
-        let cached = if kind == "per_thread" { Vec::new() } else { cases::cache::all::<CudaRig>() };
-        for (name, case) in cases::upload::all::<CudaRig>().into_iter().chain(cached) {
+        let cached = match kind {
+            "per_thread" => Vec::new(),
+            _ => [cases::cache::all::<CudaRig>(), cases::columns::cached()].concat(),
+        };
+        for (name, case) in [cases::upload::all::<CudaRig>(), cases::columns::all(), cached].concat() {
             trials.push(on_gpus(format!("cuda::{kind}::{name}"), 1, devices, move || {
                 case(&CudaRig { gpu: Gpu::new(), open });
             }));

@@ -6,6 +6,7 @@ use marshal::backend::BackendStream;
 use marshal::{DeviceArgs, DevicePointer};
 
 pub(crate) mod cache;
+pub(crate) mod columns;
 pub(crate) mod upload;
 
 pub(crate) type Snapshot = Box<dyn FnOnce() -> Vec<u8> + Send>;
@@ -28,6 +29,9 @@ pub(crate) trait Rig {
     fn read_device(&self, stream: &Self::Stream, pointer: DevicePointer<u8>, len: usize) -> Vec<u8> {
         self.snapshot(stream, pointer, len)()
     }
+
+    /// Lets a kernel on `stream` write `len` bytes of `byte` from `pointer` on. Returns at once.
+    fn fill(&self, stream: &Self::Stream, pointer: DevicePointer<u8>, len: usize, byte: u8);
 
     /// Keeps `stream` busy until the returned value is dropped.
     fn block(&self, stream: &Self::Stream) -> Box<dyn Send>;

@@ -4,6 +4,7 @@
 mod cases;
 
 mod cached;
+mod columns;
 mod heap;
 mod one_shot;
 mod rig;
@@ -30,8 +31,11 @@ fn on_the_host(group: &str, (name, test): (&str, fn())) -> Trial {
 fn main() {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(cases::upload::all().into_iter().map(|case| on_a_device("one_shot", case)));
+    trials.extend(cases::columns::all().into_iter().map(|case| on_a_device("columns", case)));
+    trials.extend(cases::columns::cached().into_iter().map(|case| on_a_device("columns", case)));
     trials.extend(cases::cache::all().into_iter().map(|case| on_a_device("cached", case)));
     trials.extend(one_shot::ALL.iter().map(|&test| on_the_host("one_shot", test)));
+    trials.extend(columns::ALL.iter().map(|&test| on_the_host("columns", test)));
     trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
