@@ -13,11 +13,11 @@ use crate::spec::ColumnSpec;
 use crate::walk::Visitor;
 
 /// A field type that becomes a column: `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>`, `Cow<[T]>` with an
-/// [`Element`] `T`.
+/// [`Element`] `T`; a [`Ragged`](crate::Ragged), a [`Scratch`](crate::Scratch).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a column",
     label = "not a column",
-    note = "a column is a `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>` or `Cow<[T]>` of plain values",
+    note = "a column is a `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>` or `Cow<[T]>` of plain values, a `Ragged<T>` or a `Scratch<T>`",
     note = "for one plain value write `#[device(scalar)]`, to keep the field on the host `#[device(skip)]`"
 )]
 pub trait Column {

@@ -99,6 +99,7 @@ mod slots;
 mod spec;
 mod staging;
 mod upload;
+pub mod vector;
 mod walk;
 
 pub use crate::alignment::Alignment;

@@ -7,6 +7,7 @@ use marshal::{DeviceArgs, DevicePointer};
 
 pub(crate) mod cache;
 pub(crate) mod columns;
+pub(crate) mod elements;
 pub(crate) mod upload;
 
 pub(crate) type Snapshot = Box<dyn FnOnce() -> Vec<u8> + Send>;

@@ -31,6 +31,7 @@ fn on_the_host(group: &str, (name, test): (&str, fn())) -> Trial {
 fn main() {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(cases::upload::all().into_iter().map(|case| on_a_device("one_shot", case)));
+    trials.extend(cases::elements::all().into_iter().map(|case| on_a_device("elements", case)));
     trials.extend(cases::columns::all().into_iter().map(|case| on_a_device("columns", case)));
     trials.extend(cases::columns::cached().into_iter().map(|case| on_a_device("columns", case)));
     trials.extend(cases::cache::all().into_iter().map(|case| on_a_device("cached", case)));

@@ -23,10 +23,11 @@
 //! That is right on every thread, and orders more than is needed: threads that share sets are better off with created streams.
 //!
 //! # Pointers to memory of cudarc
-//! [`pointer_to`] and [`pointer_to_mut`] make a [`DevicePointer`](crate::DevicePointer) of a `CudaSlice` or a view of one. A
-//! pointer or a column goes to a kernel as `T*` with [`arg`](cudarc::driver::PushKernelArg::arg).
+//! [`pointer_to`] and [`pointer_to_mut`] make a [`DevicePointer`](crate::DevicePointer) of a `CudaSlice` or a view of one.
+//! [`Buffers`] makes a column of many, which stay borrowed as long as a set has their addresses. A pointer or a column goes to a kernel as `T*` with [`arg`](cudarc::driver::PushKernelArg::arg).
 
 mod block;
+mod buffers;
 mod driver;
 mod event;
 mod launch;
@@ -45,6 +46,7 @@ use crate::backend::{Backend, BackendStream};
 use crate::error::Error;
 
 pub use self::block::Block;
+pub use self::buffers::{BufferColumn, Buffers};
 pub use self::driver::is_available;
 pub use self::event::Fence;
 pub use self::slice::{pointer_to, pointer_to_mut};

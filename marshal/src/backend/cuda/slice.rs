@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, DriverError, SyncOnDrop, sys};
 
 use super::{Cuda, driver};
 use crate::backend::Backend;
@@ -43,7 +43,8 @@ use crate::pointer::DevicePointer;
 /// When the slice belongs to another context than the stream, has no memory (address 0), or the stream cannot wait for it.
 pub fn pointer_to<T, S: DevicePtr<T>>(slice: &S, stream: &Arc<CudaStream>) -> Result<DevicePointer<T>, Error> {
     same_context(slice, stream)?;
-    ordered(stream, || slice.device_ptr(stream))
+    let (pointer, ()) = ordered(stream, || recorded(slice.device_ptr(stream)))?;
+    Ok(pointer)
 }
 
 /// The pointer to the first element of a `CudaSlice` or a mutable view of one, for kernels on `stream` that write it.
@@ -58,10 +59,11 @@ pub fn pointer_to_mut<T, S: DevicePtrMut<T>>(
     stream: &Arc<CudaStream>,
 ) -> Result<DevicePointer<T>, Error> {
     same_context(slice, stream)?;
-    ordered(stream, || slice.device_ptr_mut(stream))
+    let (pointer, ()) = ordered(stream, || recorded(slice.device_ptr_mut(stream)))?;
+    Ok(pointer)
 }
 
-fn same_context<T>(slice: &impl DeviceSlice<T>, stream: &Arc<CudaStream>) -> Result<(), Error> {
+pub(super) fn same_context<T>(slice: &impl DeviceSlice<T>, stream: &Arc<CudaStream>) -> Result<(), Error> {
     if slice.stream().context() == stream.context() {
         return Ok(());
     }
@@ -71,21 +73,32 @@ fn same_context<T>(slice: &impl DeviceSlice<T>, stream: &Arc<CudaStream>) -> Res
     }))
 }
 
-/// The pointer that `order` returns, with the error of the waits that it has parked in the context.
-///
-/// While an error is parked, cudarc's calls return it in place of being made: an older one is taken out first, so that the waits
-/// happen and are not blamed for it, and is parked again afterwards.
-fn ordered<'a, T>(
+/// The address, with the use recorded on the slice's event.
+fn recorded((address, use_of_slice): (sys::CUdeviceptr, SyncOnDrop<'_>)) -> (sys::CUdeviceptr, ()) {
+    drop(use_of_slice);
+    (address, ())
+}
+
+/// The pointer that `order` returns, with the error that its waits have parked in the context.
+pub(super) fn ordered<T, R>(
     stream: &CudaStream,
-    order: impl FnOnce() -> (sys::CUdeviceptr, SyncOnDrop<'a>),
-) -> Result<DevicePointer<T>, Error> {
+    order: impl FnOnce() -> (sys::CUdeviceptr, R),
+) -> Result<(DevicePointer<T>, R), Error> {
+    let ((address, rest), waited) = apart(stream, order);
+    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
+    let pointer = DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))?;
+    Ok((pointer, rest))
+}
+
+/// Runs `calls` of cudarc, and returns the error that they have parked in the context.
+///
+/// While an error is parked, cudarc's calls return it in place of being made: an older one is taken out first, so that the calls
+/// happen and are not blamed for it, and is parked again afterwards.
+pub(super) fn apart<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> (R, Result<(), DriverError>) {
     let context = stream.context();
     let parked = context.check_err();
-    let (address, recorded) = order();
-    // Records the use on the slice's event.
-    drop(recorded);
-    let waited = context.check_err();
+    let result = calls();
+    let failed = context.check_err();
     context.record_err(parked);
-    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
-    DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))
+    (result, failed)
 }
