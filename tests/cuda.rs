@@ -75,7 +75,9 @@ fn main() {
             "per_thread" => Vec::new(),
             _ => [cases::cache::all::<CudaRig>(), cases::columns::cached()].concat(),
         };
-        for (name, case) in [cases::upload::all::<CudaRig>(), cases::elements::all(), cases::columns::all(), cached].concat() {
+        for (name, case) in
+            [cases::upload::all::<CudaRig>(), cases::elements::all(), cases::columns::all(), cached].concat()
+        {
             trials.push(on_gpus(format!("cuda::{kind}::{name}"), 1, devices, move || {
                 case(&CudaRig { gpu: Gpu::new(), open });
             }));

@@ -162,7 +162,13 @@ fn sections_of_every_mix_are_aligned_disjoint_and_in_order() {
     // Every mix of contents in five columns, with lengths and alignments that change from mix to mix.
     for mix in 0..3_usize.pow(5) {
         let columns: Vec<(usize, u64, u64)> = (0..5)
-            .map(|i| (mix / 3_usize.pow(i) % 3, (mix as u64 * 7 + u64::from(i) * 13) % 40, ALIGNMENTS[(mix * 5 + i as usize * 3) % 4]))
+            .map(|i| {
+                (
+                    mix / 3_usize.pow(i) % 3,
+                    (mix as u64 * 7 + u64::from(i) * 13) % 40,
+                    ALIGNMENTS[(mix * 5 + i as usize * 3) % 4],
+                )
+            })
             .collect();
         let mut plan = Layout::builder();
         for &(content, len, alignment) in &columns {

@@ -137,7 +137,12 @@ impl Visitor for Compare<'_> {
         bind(self.base, column.offset, items.len())
     }
 
-    fn scratch<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: usize) -> Result<DeviceColumn<T>, Error> {
+    fn scratch<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
         self.by_length(spec, content, len)
     }
 

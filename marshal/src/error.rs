@@ -197,7 +197,10 @@ impl fmt::Display for ErrorKind {
                 write!(f, "column `{column}`: element {index} is {value}, which does not fit {element}")
             }
             Self::RaggedOffset { index, offset: Some(offset), least, most } => {
-                write!(f, "offset {index} is {offset}, where {least} to {most} may stand: offsets ascend from 0 to the number of values")
+                write!(
+                    f,
+                    "offset {index} is {offset}, where {least} to {most} may stand: offsets ascend from 0 to the number of values"
+                )
             }
             Self::RaggedOffset { index, offset: None, most, .. } => {
                 write!(f, "offset {index} is missing: there is one more than rows, from 0 to the {most} values")

@@ -160,9 +160,8 @@ impl Layout {
     /// The error of an image of `available` bytes, which are too few: it names the first column that does not fit with its padding.
     #[cold]
     pub(crate) fn too_short(&self, available: u64) -> Error {
-        let does_not_fit = |column: &&ColumnLayout| {
-            column.content == Content::Copied && column.end() + column.padding > available
-        };
+        let does_not_fit =
+            |column: &&ColumnLayout| column.content == Content::Copied && column.end() + column.padding > available;
         let needed = self.copy_bytes();
         Error::new(match self.columns.iter().find(does_not_fit) {
             Some(column) => ErrorKind::TooShort { column: column.name, needed, available },

@@ -146,7 +146,11 @@ mod tests {
         assert_eq!(free_staging(&tenants, 512), Some(vec![0]));
         assert_eq!(free_staging(&tenants, 4096), Some(vec![1, 2]), "2048 is older, but held in part");
         assert_eq!(free_staging(&tenants[3..], 4096), None);
-        assert_eq!(free_staging(&[of(0, 1, false), of(512, 2, false)], 4096), Some(vec![1]), "scratch alone has no staging");
+        assert_eq!(
+            free_staging(&[of(0, 1, false), of(512, 2, false)], 4096),
+            Some(vec![1]),
+            "scratch alone has no staging"
+        );
     }
 
     #[test]

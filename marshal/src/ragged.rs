@@ -216,11 +216,7 @@ impl<T, O> Copy for RaggedPointers<T, O> {}
 impl<T, O> fmt::Debug for RaggedPointers<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { values, offsets, rows } = self;
-        f.debug_struct("RaggedPointers")
-            .field("values", values)
-            .field("offsets", offsets)
-            .field("rows", rows)
-            .finish()
+        f.debug_struct("RaggedPointers").field("values", values).field("offsets", offsets).field("rows", rows).finish()
     }
 }
 

@@ -154,7 +154,10 @@ fn make_staging<B: Backend>(
     region_bytes: usize,
     options: &CacheOptions,
 ) -> Result<(), Error> {
-    while region_bytes != 0 {
+    if region_bytes == 0 {
+        return Ok(());
+    }
+    loop {
         let room = options.staging_bytes.saturating_sub(state.staging_bytes());
         let pool = state.pools.entry(region_bytes).or_insert_with(|| Pool::new(stream, region_bytes));
         if pool.free_regions() != 0 {
@@ -179,7 +182,6 @@ fn make_staging<B: Backend>(
             state.pools.remove(&of_size);
         }
     }
-    Ok(())
 }
 
 /// The pool of that size, whose next region may be written.

@@ -34,7 +34,8 @@ pub trait Visitor: sealed::Sealed {
     ///
     /// # Errors
     /// When the column does not fit.
-    fn scratch<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: usize) -> Result<DeviceColumn<T>, Error>;
+    fn scratch<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: usize)
+    -> Result<DeviceColumn<T>, Error>;
 
     /// The next columns, one a field of the rows.
     ///
@@ -106,7 +107,12 @@ impl<V: LengthsAlone> Visitor for V {
     }
 
     #[inline]
-    fn scratch<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: usize) -> Result<DeviceColumn<T>, Error> {
+    fn scratch<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
         self.by_length(spec, content, len)
     }
 
@@ -189,7 +195,12 @@ impl Visitor for Pack<'_> {
         bind(self.base, place.offset, items.len())
     }
 
-    fn scratch<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: usize) -> Result<DeviceColumn<T>, Error> {
+    fn scratch<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
         self.by_length(spec, content, len)
     }
 

@@ -294,9 +294,8 @@ fn sizes(m: u16, len: usize) -> Sizes {
 
 fn a_tuple_is_one_set<R: Rig>(rig: &R) {
     let stream = rig.stream();
-    let gemms: Vec<Gemm> = (0..3)
-        .map(|i| Gemm { size: pattern(i), a: at(1 + i), c: None, tag: 1, lda: pattern(i), _host: 0 })
-        .collect();
+    let gemms: Vec<Gemm> =
+        (0..3).map(|i| Gemm { size: pattern(i), a: at(1 + i), c: None, tag: 1, lda: pattern(i), _host: 0 }).collect();
     let borrowed = sizes(9, 2);
     let dev = (sizes(8, 3), &gemms[..], &borrowed).upload(&stream).unwrap();
     let (first, rows, second) = &*dev;
@@ -311,8 +310,18 @@ fn a_tuple_is_one_set<R: Rig>(rig: &R) {
     assert_eq!(offsets.map(|column| column.offset), [0, 16, 176, 192]);
 
     let twelve = (
-        sizes(1, 1), sizes(2, 1), sizes(3, 1), sizes(4, 1), sizes(5, 1), sizes(6, 1),
-        sizes(7, 1), sizes(8, 1), sizes(9, 1), sizes(10, 1), sizes(11, 1), (sizes(12, 1),),
+        sizes(1, 1),
+        sizes(2, 1),
+        sizes(3, 1),
+        sizes(4, 1),
+        sizes(5, 1),
+        sizes(6, 1),
+        sizes(7, 1),
+        sizes(8, 1),
+        sizes(9, 1),
+        sizes(10, 1),
+        sizes(11, 1),
+        (sizes(12, 1),),
     );
     let dev = twelve.upload(&stream).unwrap();
     assert_eq!((dev.fetch(&dev.0.m).unwrap(), dev.fetch(&dev.11.0.m).unwrap()), (vec![1], vec![12]));
@@ -354,10 +363,7 @@ fn an_empty_batch_is_a_set<R: Rig>(rig: &R) {
 fn ragged_rows_point_into_the_block_that_is_reused<R: Rig>(rig: &R) {
     let stream = rig.stream();
     let cache = ArgCache::new(&stream).unwrap();
-    let args = |seed: u16| Tokens {
-        tokens: Ragged::from_rows([&[seed, 2][..], &[], &[3]]).unwrap(),
-        last: vec![],
-    };
+    let args = |seed: u16| Tokens { tokens: Ragged::from_rows([&[seed, 2][..], &[], &[3]]).unwrap(), last: vec![] };
     let held = args(1).upload(&cache).unwrap();
     let same = args(1).upload(&cache).unwrap();
     assert_eq!(same.base(), held.base());

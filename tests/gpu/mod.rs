@@ -1,5 +1,6 @@
 //! What needs a GPU to be seen: streams of every kind, copies behind busy streams, captures, contexts, and what a kernel reads.
 
+pub(crate) mod buffers;
 pub(crate) mod cached;
 pub(crate) mod capture;
 pub(crate) mod device;
@@ -7,6 +8,7 @@ pub(crate) mod devices;
 pub(crate) mod errors;
 pub(crate) mod kernels;
 pub(crate) mod lifetimes;
+pub(crate) mod scratch;
 pub(crate) mod staging;
 pub(crate) mod streams;
 
@@ -23,6 +25,8 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("errors", errors::ALL),
         ("cached", cached::ALL),
         ("capture", capture::ALL),
+        ("buffers", buffers::ALL),
+        ("scratch", scratch::ALL),
         ("kernels", kernels::ALL),
         ("devices", devices::ALL),
     ];

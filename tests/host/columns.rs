@@ -16,7 +16,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("a_kept_batch_allocates_nothing_on_the_heap", a_kept_batch_allocates_nothing_on_the_heap),
     ("a_batch_is_one_allocation_and_one_copy", a_batch_is_one_allocation_and_one_copy),
     ("scratch_is_counted_under_the_cap_and_evicted", scratch_is_counted_under_the_cap_and_evicted),
-    ("uninitialised_scratch_is_poison_until_a_kernel_writes_it", uninitialised_scratch_is_poison_until_a_kernel_writes_it),
+    (
+        "uninitialised_scratch_is_poison_until_a_kernel_writes_it",
+        uninitialised_scratch_is_poison_until_a_kernel_writes_it,
+    ),
     ("scratch_that_changes_under_the_upload_is_refused", scratch_that_changes_under_the_upload_is_refused),
     ("an_upload_of_scratch_alone_is_refused_in_a_capture", an_upload_of_scratch_alone_is_refused_in_a_capture),
     ("an_image_of_ones_own_has_no_room_for_scratch", an_image_of_ones_own_has_no_room_for_scratch),

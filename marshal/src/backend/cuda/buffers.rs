@@ -137,6 +137,8 @@ impl<T> fmt::Debug for Buffers<'_, T> {
 }
 
 /// Of a reference alone: whoever has the pointers borrows the `Buffers`, not just what that borrows.
+// The messages about what is a column are the same with and without this backend.
+#[diagnostic::do_not_recommend]
 impl<'b, T: 'static> Column for &'b Buffers<'_, T> {
     type Pointers = BufferColumn<'b, T>;
 
