@@ -7,10 +7,21 @@ use std::path::{Path, PathBuf};
 /// A new file goes into this table and into ARCHITECTURE.md.
 const FLOORS: [&[&str]; 5] = [
     &["error", "alignment", "element"],
-    &["layout", "pack"],
-    &["pointer", "walk", "compare", "column", "__private", "backend"],
+    &["spec", "cursor", "layout", "map", "pack", "vector"],
+    &[
+        "pointer",
+        "walk",
+        "measure",
+        "compare",
+        "column",
+        "narrow",
+        "ragged",
+        "scratch",
+        "__private",
+        "backend",
+    ],
     &["block", "policy", "staging", "slots", "session", "cache", "backend/host", "backend/cuda"],
-    &["upload", "args"],
+    &["upload", "args", "compose"],
 ];
 
 /// Modules that name each other, since a user's call goes from one to the other and back.

@@ -7,8 +7,9 @@ use bytemuck::{CheckedBitPattern, NoUninit, checked};
 /// A type whose values stand in a column: every [`bytemuck::NoUninit`] type, which is to say a plain value without padding
 /// bytes whose bytes mean the same on the device.
 ///
-/// All integers and floats (with the features `half` and `float8` the small ones too), `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and its
-/// `Option` are elements. A struct of your own becomes one with `#[derive(bytemuck::NoUninit)]` and `#[repr(C)]`, an enum
+/// All integers and floats, `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and its
+/// `Option`, and CUDA's [vectors](crate::vector) are elements; with the feature `half` `f16` and `bf16`, with `float8` the 8-bit
+/// floats. A struct of your own becomes one with `#[derive(bytemuck::NoUninit)]` and `#[repr(C)]`, an enum
 /// with `#[derive(bytemuck::NoUninit)]` and `#[repr(u8)]` or the like. References and host pointers are none: they would
 /// send an address of the host to the device.
 ///
