@@ -8,18 +8,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 5] = [
     &["error", "alignment", "element"],
     &["spec", "cursor", "layout", "map", "pack", "vector"],
-    &[
-        "pointer",
-        "walk",
-        "measure",
-        "compare",
-        "column",
-        "narrow",
-        "ragged",
-        "scratch",
-        "__private",
-        "backend",
-    ],
+    &["pointer", "walk", "measure", "compare", "column", "narrow", "ragged", "scratch", "__private", "backend"],
     &["block", "policy", "staging", "slots", "session", "cache", "backend/host", "backend/cuda"],
     &["upload", "args", "compose"],
 ];

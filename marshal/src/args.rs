@@ -96,7 +96,7 @@ pub trait DeviceArgs {
         bounds.alignment().check(base.address())?;
         let available = image.len() as u64;
         match usize::try_from(bounds.copy_bytes()).ok().and_then(|end| image.get_mut(..end)) {
-            Some(image) => pack(self, base.address(), bounds, image),
+            Some(image) => pack(self, base.address(), &bounds, image),
             None => Err(self.layout()?.too_short(available)),
         }
     }
@@ -122,7 +122,7 @@ pub trait DeviceArgs {
 pub(crate) fn pack<A: DeviceArgs + ?Sized>(
     args: &A,
     base: u64,
-    bounds: Bounds,
+    bounds: &Bounds,
     image: &mut [u8],
 ) -> Result<A::Pointers, Error> {
     let mut pack = Pack::new(base, bounds, image);

@@ -104,6 +104,9 @@ impl<B: Backend> Block<B> {
     /// Zeroes the scratch columns that ask for it, in the order of the block's stream; no call where none does.
     #[inline]
     pub(crate) fn zero(&self) -> Result<(), Error> {
+        if !self.layout.bounds().has_scratch() {
+            return Ok(());
+        }
         let zeroed = self.layout.bounds().range(Content::Zeroed);
         match &self.memory {
             Some(memory) if !zeroed.is_empty() => {

@@ -108,7 +108,8 @@ impl<'a> Compare<'a> {
 impl sealed::Sealed for Compare<'_> {}
 
 impl Visitor for Compare<'_> {
-    #[inline]
+    // Always: left to itself the compiler stops in the middle of a walk, and a small set costs half as much again.
+    #[inline(always)]
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
         let Some(column) = self.next::<T>(spec, Content::Copied, elements.len()) else {
             return unbound(spec, elements.len());
@@ -163,6 +164,7 @@ impl Visitor for Compare<'_> {
 
 /// Holds a column against the layout: for the tiles to compare, or because it has no bytes in the image.
 impl ByLength for Compare<'_> {
+    #[inline]
     fn by_length<T: Element>(
         &mut self,
         spec: ColumnSpec,

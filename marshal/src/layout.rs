@@ -44,17 +44,12 @@ impl ColumnLayout {
     /// Whether a column of `len` elements `T` that is specified so would stand here.
     #[inline]
     pub(crate) fn is_for<T: Element>(&self, spec: ColumnSpec, content: Content, len: u64) -> bool {
-        let is_same = |a: &str, b: &str| core::ptr::eq(a, b) || a == b;
         self.len == len
             && self.content == content
             && self.element_type == TypeId::of::<T>()
             && self.alignment == spec.alignment_of::<T>().bytes()
-            && is_same(self.name, spec.name())
-            && match (self.part, spec.part()) {
-                (None, None) => true,
-                (Some(a), Some(b)) => is_same(a, b),
-                _ => false,
-            }
+            && self.part == spec.part()
+            && (core::ptr::eq(self.name, spec.name()) || self.name == spec.name())
     }
 
     /// Whether `name` is `field` or `field.part`.

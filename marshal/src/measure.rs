@@ -44,6 +44,7 @@ pub(crate) struct Extent {
 
 impl Extent {
     /// `None` past `u64::MAX`.
+    #[inline]
     pub(crate) fn finish(self) -> Option<Bounds> {
         self.cursor.bounds()
     }

@@ -68,14 +68,14 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
             Some((index, bounds)) => {
                 // Before the copy: where that fails, only what no kernel relies on has changed.
                 session.slots(key).slot(index).block.zero()?;
-                session.rewrite(key, index, |base, image| pack(args, base, bounds, image))?
+                session.rewrite(key, index, |base, image| pack(args, base, &bounds, image))?
             }
             None => {
                 let layout = args.layout()?;
                 if layout.size_bytes() == 0 {
                     return upload_without_a_call(&mut session, args);
                 }
-                session.write_new(key, &layout, |base, image| pack(args, base, *layout.bounds(), image))?
+                session.write_new(key, &layout, |base, image| pack(args, base, layout.bounds(), image))?
             }
         };
         Ok(Uploaded { pointers, block })
@@ -92,7 +92,7 @@ fn upload_without_a_call<A: DeviceArgs + ?Sized, B: Backend>(
         return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
     }
     let block = session.without_bytes(layout)?;
-    let pointers = pack(args, block.base(), *block.layout().bounds(), &mut [])?;
+    let pointers = pack(args, block.base(), block.layout().bounds(), &mut [])?;
     Ok(Uploaded { pointers, block })
 }
 
@@ -109,7 +109,7 @@ impl<S: BackendStream> UploadTarget for S {
         }
         let block = Block::allocate(self, layout)?;
         let mut image = vec![0; image_bytes];
-        let pointers = pack(args, block.base(), *block.layout().bounds(), &mut image)?;
+        let pointers = pack(args, block.base(), block.layout().bounds(), &mut image)?;
         block.zero()?;
         block.write(image)?;
         Ok(Uploaded { pointers, block: Arc::new(block) })
