@@ -110,16 +110,16 @@ impl<A: DeviceArgs> DeviceArgs for Batch<A> {
     type Pointers = BatchPointers<A::Pointers>;
 
     fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<Self::Pointers, Error> {
-        let mut spare = self.keep(None).filter(|spare| spare.len() == self.sets.len());
-        let pointers = match spare.as_mut().and_then(Arc::get_mut) {
-            Some(pointers) => {
-                for (pointers, set) in pointers.iter_mut().zip(&self.sets) {
-                    *pointers = set.walk(visitor)?;
+        let mut pointers = self.keep(None).unwrap_or_default();
+        match Arc::get_mut(&mut pointers) {
+            Some(entries) if entries.len() == self.sets.len() => {
+                for (entry, set) in entries.iter_mut().zip(&self.sets) {
+                    *entry = set.walk(visitor)?;
                 }
-                spare.unwrap_or_default()
             }
-            None => self.sets.iter().map(|set| set.walk(visitor)).collect::<Result<_, _>>()?,
-        };
+            // A set holds them, or the batch has changed.
+            _ => pointers = self.sets.iter().map(|set| set.walk(visitor)).collect::<Result<_, _>>()?,
+        }
         self.keep(Some(Arc::clone(&pointers)));
         Ok(BatchPointers { pointers })
     }

@@ -1,7 +1,11 @@
 //! Ragged and scratch columns and batches: what only counters, the journal, injected failures and a counting allocator show.
 
-use marshal::host::{Call, HostDevice, Op};
-use marshal::{ArgCache, Batch, DeviceArgs, Error, ErrorKind, Ragged, Scratch};
+use marshal::backend::Backend;
+use marshal::host::{Call, Host, HostDevice, Op};
+use marshal::{
+    ArgCache, Batch, CacheOptions, ColumnSpec, Content, DeviceArgs, DevicePointer, Error, ErrorKind, Ragged, Scratch,
+    Visitor,
+};
 
 use crate::cases::Rig;
 use crate::heap::ALLOCATIONS;
@@ -22,6 +26,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ),
     ("scratch_that_changes_under_the_upload_is_refused", scratch_that_changes_under_the_upload_is_refused),
     ("an_upload_of_scratch_alone_is_refused_in_a_capture", an_upload_of_scratch_alone_is_refused_in_a_capture),
+    ("zeroing_in_a_capture_is_a_node", zeroing_in_a_capture_is_a_node),
     ("an_image_of_ones_own_has_no_room_for_scratch", an_image_of_ones_own_has_no_room_for_scratch),
 ];
 
@@ -223,7 +228,7 @@ fn a_batch_is_one_allocation_and_one_copy() {
 
 fn scratch_is_counted_under_the_cap_and_evicted() {
     let stream = HostDevice::new().stream();
-    let options = marshal::CacheOptions { device_bytes: 4096, ..marshal::CacheOptions::default() };
+    let options = CacheOptions { device_bytes: 4096, ..CacheOptions::default() };
     let cache = ArgCache::with_options(&stream, options).unwrap();
     let held = fill(Scratch::uninit(250)).upload(&cache).unwrap();
     let error = fill(Scratch::uninit(300)).upload(&cache).unwrap_err();
@@ -250,11 +255,11 @@ struct Growing {
 impl DeviceArgs for Growing {
     type Pointers = ();
 
-    fn walk<V: marshal::Visitor>(&self, visitor: &mut V) -> Result<(), Error> {
+    fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<(), Error> {
         let walk = self.walks.get();
         self.walks.set(walk + 1);
-        visitor.column(marshal::ColumnSpec::new("fixed"), &[1_u8])?;
-        visitor.scratch::<u8>(marshal::ColumnSpec::new("growing"), marshal::Content::Uninit, 16 * (1 + walk % 2))?;
+        visitor.column(ColumnSpec::new("fixed"), &[1_u8])?;
+        visitor.scratch::<u8>(ColumnSpec::new("growing"), Content::Uninit, 16 * (1 + walk % 2))?;
         Ok(())
     }
 }
@@ -277,10 +282,27 @@ fn an_upload_of_scratch_alone_is_refused_in_a_capture() {
     stream.end_capture().unwrap();
 }
 
+fn zeroing_in_a_capture_is_a_node() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let block = Host::allocate(&stream, 64).unwrap();
+    let pointer = DevicePointer::from_raw(Host::address(&block)).unwrap();
+    stream.begin_capture().unwrap();
+    Host::zero(&stream, &block, 16, 32).unwrap();
+    let graph = stream.end_capture().unwrap();
+    for _ in 0..2 {
+        stream.launch(move |memory| memory.write_at(pointer, &[0xa5_u8; 64])).unwrap();
+        graph.launch(&stream).unwrap();
+        let expected = [[0xa5; 16], [0; 16], [0; 16], [0xa5; 16]].concat();
+        assert_eq!(Host::copy_dtoh(&stream, &block, 0, 64).unwrap(), expected);
+    }
+    assert!(Host::zero(&stream, &block, 33, 32).is_err());
+}
+
 fn an_image_of_ones_own_has_no_room_for_scratch() {
     let args = Work::new(5);
     let mut image = [0xee; 96];
-    let base = marshal::DevicePointer::from_raw(0x1000).unwrap();
+    let base = DevicePointer::from_raw(0x1000).unwrap();
     let pointers = args.pack_into(base, &mut image).unwrap();
     assert_eq!(pointers.first.pointer().address(), 0x1000 + 80);
     assert_eq!(pointers.output.pointer().address(), 0x1000 + 80 + 48 + 32);
