@@ -1,8 +1,8 @@
 //! Offsets: where the next column goes, and where the block's sections end. There is no other implementation.
 //!
 //! A block has a section for each [`Content`]: what is copied, what is zeroed, what is left as it is. A column stands behind
-//! the last one of its section, so a walk places columns of all contents in declared order, in one pass. Where a section begins is
-//! known when the ones before it are: a cursor that measures counts each from 0, and one that goes over the same columns
+//! the last one of its section, so a walk places columns of all contents in declared order, in one pass. Where a section begins
+//! is known when the ones before it are: a cursor that measures counts each from 0, and one that goes over the same columns
 //! again is told by the first one's [`Bounds`].
 
 use core::ops::Range;
@@ -66,8 +66,8 @@ impl Section {
         Ok(place)
     }
 
-    /// Where the section stands, behind one that ends at `end`. Places are multiples of their alignments from the section's start,
-    /// which has the largest of them.
+    /// Where the section stands, behind one that ends at `end`. Places are multiples of their alignments from the section's
+    /// start, which has the largest of them.
     #[inline]
     fn behind(self, end: u64) -> Option<Range<u64>> {
         let start = self.alignment.align_up(end)?;

@@ -33,8 +33,8 @@ pub struct ColumnLayout {
     pub offset: u64,
     /// Bytes of all elements.
     pub size_bytes: u64,
-    /// Bytes behind the last element, up to the next column of the same content or the end of the last. Behind a copied column
-    /// and a zeroed one they are zero.
+    /// Bytes behind the last element, up to the next column of the same content, or to where these columns end. Behind a copied
+    /// column and a zeroed one they are zero.
     pub padding: u64,
     // Elements of another type are another shape, whatever their size.
     element_type: TypeId,
@@ -261,15 +261,15 @@ impl LayoutBuilder {
     /// # Errors
     /// When a rounded total passes `u64::MAX`.
     pub fn finish(mut self) -> Result<Layout, Error> {
-        let bounds = self.cursor.bounds().ok_or_else(|| match self.columns.last() {
-            Some(last) => Error::new(ErrorKind::Overflow {
-                column: last.name,
-                len: last.len,
-                element_bytes: last.element_bytes,
-                offset: last.offset,
-            }),
-            None => Error::new(ErrorKind::TooLarge { needed: u64::MAX, available: u64::MAX }),
-        })?;
+        let Some(bounds) = self.cursor.bounds() else {
+            let last = self.columns.last();
+            return Err(Error::new(ErrorKind::Overflow {
+                column: last.map_or("(none)", |last| last.name),
+                len: last.map_or(0, |last| last.len),
+                element_bytes: last.map_or(0, |last| last.element_bytes),
+                offset: last.map_or(0, |last| last.offset),
+            }));
+        };
         // From the back: where the next column of each content begins.
         let mut next = Content::ALL.map(|content| bounds.range(content).end);
         for column in self.columns.iter_mut().rev() {

@@ -145,8 +145,8 @@ impl<'c, B: Backend> Session<'c, B> {
     }
 }
 
-/// Sees to it that there is a region for a new block of this size, if it needs any: one more where the cap allows it, else one that a block gives
-/// up which nobody holds.
+/// Sees to it that there is a region for a new block of this size, if it needs any: one more where the cap allows it, else one
+/// that a block gives up which nobody holds.
 #[cold]
 fn make_staging<B: Backend>(
     state: &mut State<B>,
