@@ -6,6 +6,8 @@ use marshal::{
     ArgCache, Batch, CacheOptions, ColumnSpec, Content, DeviceArgs, DevicePointer, Error, ErrorKind, Ragged, Scratch,
     Visitor,
 };
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::cases::Rig;
 use crate::heap::ALLOCATIONS;
@@ -26,6 +28,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ),
     ("scratch_that_changes_under_the_upload_is_refused", scratch_that_changes_under_the_upload_is_refused),
     ("an_upload_of_scratch_alone_is_refused_in_a_capture", an_upload_of_scratch_alone_is_refused_in_a_capture),
+    (
+        "sets_held_in_any_order_keep_their_scratch_to_themselves",
+        sets_held_in_any_order_keep_their_scratch_to_themselves,
+    ),
     ("zeroing_in_a_capture_is_a_node", zeroing_in_a_capture_is_a_node),
     ("an_image_of_ones_own_has_no_room_for_scratch", an_image_of_ones_own_has_no_room_for_scratch),
 ];
@@ -280,6 +286,50 @@ fn an_upload_of_scratch_alone_is_refused_in_a_capture() {
     assert_eq!(*error.kind(), ErrorKind::Capturing { needed: 32 });
     // The capture is still valid.
     stream.end_capture().unwrap();
+}
+
+/// Uploads, writes and drops in an order that is drawn, under a cap that lets blocks go, beside what each held set should hold.
+fn sets_held_in_any_order_keep_their_scratch_to_themselves() {
+    let stream = HostDevice::new().stream();
+    let options = CacheOptions { device_bytes: 8 << 10, ..CacheOptions::default() };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut held = Vec::new();
+    let mut byte_hits_with_others_held = 0;
+    for step in 0..2000_u32 {
+        if held.len() == 6 || (!held.is_empty() && rng.random_bool(0.45)) {
+            let index = rng.random_range(0..held.len());
+            drop(held.swap_remove(index));
+        } else {
+            let size = rng.random_range(0..3);
+            let hits = cache.stats().byte_hits;
+            let dev = Work::new(size).upload(&cache).unwrap();
+            byte_hits_with_others_held += u64::from(!held.is_empty()) * (cache.stats().byte_hits - hits);
+            assert_eq!(dev.fetch(&dev.first).unwrap(), [0; 10], "step {step}");
+            assert_eq!(dev.fetch(&dev.second).unwrap(), [0; 3], "step {step}");
+            let (first, output) = (dev.first.pointer(), dev.output.pointer());
+            stream
+                .launch(move |memory| {
+                    memory.write_at(first, &[step + 1; 10]);
+                    memory.write_at(output, &[0.5_f32; 100]);
+                })
+                .unwrap();
+            held.push((step, size, dev));
+        }
+        for (step, size, dev) in &held {
+            assert_eq!(dev.fetch(&dev.first).unwrap(), [step + 1; 10]);
+            assert_eq!(dev.fetch(&dev.sizes).unwrap(), [*size; 4]);
+            assert_eq!(dev.fetch(&dev.rows.values).unwrap(), [1, 2, 3]);
+            let values = dev.rows.values.pointer();
+            let expected = [0, 2, 2].map(|index| values.checked_add(index).unwrap());
+            assert_eq!(dev.fetch(&dev.rows.rows).unwrap(), expected);
+        }
+        for (index, (.., dev)) in held.iter().enumerate() {
+            assert!(held[..index].iter().all(|(.., other)| other.base() != dev.base()), "step {step}");
+        }
+    }
+    let stats = cache.stats();
+    assert!(byte_hits_with_others_held > 100 && stats.shape_hits > 50 && stats.allocations < 20, "{stats:?}");
 }
 
 fn zeroing_in_a_capture_is_a_node() {
