@@ -35,12 +35,13 @@ pub trait Column {
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<Self::Pointers, Error>;
 }
 
+// Always inlined, as the visitors' columns are: left to itself the compiler stops in the middle of a walk.
 impl<T: Element> Column for [T] {
     type Pointers = DeviceColumn<T>;
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -51,7 +52,7 @@ impl<T: Element> Column for Vec<T> {
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -62,7 +63,7 @@ impl<T: Element, const N: usize> Column for [T; N] {
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -73,7 +74,7 @@ impl<T: Element> Column for Cow<'_, [T]> {
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -86,7 +87,7 @@ macro_rules! column_behind {
 
             const ELEMENT: Layout = C::ELEMENT;
 
-            #[inline]
+            #[inline(always)]
             fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<C::Pointers, Error> {
                 C::visit(self, spec, visitor)
             }

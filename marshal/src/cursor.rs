@@ -55,12 +55,7 @@ impl Section {
             Some((Place { offset: start + behind, size_bytes, alignment }, end))
         });
         let Some((place, end)) = place else {
-            return Err(Error::new(ErrorKind::Overflow {
-                column: spec.name(),
-                len,
-                element_bytes: T::SIZE_BYTES,
-                offset: start.saturating_add(self.len),
-            }));
+            return Err(overflow(spec.name(), len, T::SIZE_BYTES, start.saturating_add(self.len)));
         };
         *self = Self { len: end, alignment: self.alignment.max(alignment) };
         Ok(place)
@@ -123,6 +118,11 @@ impl Cursor {
         }
         self.copied_end() == Some(bounds.copied)
     }
+}
+
+#[cold]
+fn overflow(column: &'static str, len: u64, element_bytes: u64, offset: u64) -> Error {
+    Error::new(ErrorKind::Overflow { column, len, element_bytes, offset })
 }
 
 /// Where the sections of a block stand. Each end is rounded up to its section's largest alignment.
