@@ -47,6 +47,10 @@ impl Rig for CudaRig {
         device::snapshot(stream, pointer, len)
     }
 
+    fn fill(&self, stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: usize, byte: u8) {
+        device::fill(stream, pointer, len, byte);
+    }
+
     fn block(&self, stream: &Arc<CudaStream>) -> Box<dyn Send> {
         Box::new(self.gpu.gate(stream))
     }
@@ -80,12 +84,14 @@ fn main() {
     let mut trials = Vec::new();
     for (kind, open) in kinds {
         // A cache needs one stream, and the per-thread default stream is many: `streams` shows that it is refused.
-        let cached = if kind == "per_thread" { Vec::new() } else { cases::cache::all::<CudaRig>() };
+        let cached = match kind {
+            "per_thread" => Vec::new(),
+            _ => [cases::cache::all::<CudaRig>(), cases::columns::cached()].concat(),
+        };
         // The default streams: a cache has none of the one, and CUDA captures none of the other.
         let graphs = if kind == "created" { cases::graph::all::<CudaRig>() } else { Vec::new() };
-        let copies = cases::copies::all::<CudaRig>();
-        let uploads = cases::upload::all::<CudaRig>();
-        for (name, case) in uploads.into_iter().chain(cached).chain(graphs).chain(copies) {
+        let one_shot = [cases::upload::all::<CudaRig>(), cases::elements::all(), cases::columns::all()].concat();
+        for (name, case) in [one_shot, cached, graphs, cases::copies::all()].concat() {
             trials.push(on_gpus(format!("cuda::{kind}::{name}"), 1, devices, move || {
                 case(&CudaRig { gpu: Gpu::new(), open });
             }));

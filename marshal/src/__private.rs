@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 use crate::alignment::Alignment;
 use crate::column::Column;
 use crate::error::Error;
-use crate::layout::ColumnSpec;
+use crate::spec::ColumnSpec;
 use crate::walk::Visitor;
 
 /// The alignment of `bytes`, which the derive has checked.

@@ -1,13 +1,12 @@
 //! What users upload.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
+use crate::cursor::Bounds;
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::measure::{Extent, Measure};
 use crate::pointer::DevicePointer;
 use crate::upload::{UploadTarget, Uploaded};
-use crate::walk::{Extent, Measure, Pack, Row, Visitor};
+use crate::walk::{Pack, Row, Visitor};
 
 /// A set of kernel arguments that live in arrays: it uploads as one block with one asynchronous copy.
 ///
@@ -44,7 +43,7 @@ use crate::walk::{Extent, Measure, Pack, Row, Visitor};
 )]
 pub trait DeviceArgs {
     /// The typed device pointers: for a derived struct `<Name>Pointers`, one [`DeviceColumn`](crate::DeviceColumn) a field.
-    type Pointers: Copy;
+    type Pointers;
 
     /// Shows every column to `visitor`, in declared order. Derived; the other methods are made of it, and walk more than once.
     /// A walk that does not fill the layout that an earlier one gave is refused. While a walk is on its way to a cache, that
@@ -66,7 +65,8 @@ pub trait DeviceArgs {
 
     /// Writes the image of all columns into memory of your own, and binds the pointers to `base`, the device address that you
     /// are going to copy it to. For those who bring staging, block and copy themselves. Writes the first
-    /// `layout().copy_bytes()` bytes of `image`, padding included.
+    /// `layout().copy_bytes()` bytes of `image`, padding included. Where there are scratch columns, the memory at `base` is
+    /// `layout().size_bytes()` long, and the zeroed ones are yours to zero.
     ///
     /// ```
     /// use marshal::{DeviceArgs, DevicePointer};
@@ -92,11 +92,11 @@ pub trait DeviceArgs {
     fn pack_into(&self, base: DevicePointer<u8>, image: &mut [u8]) -> Result<Self::Pointers, Error> {
         let mut extent = Extent::default();
         self.walk(&mut extent)?;
-        let (end, alignment) = extent.finish();
-        alignment.check(base.address())?;
+        let Some(bounds) = extent.finish() else { return Err(self.layout()?.too_short(image.len() as u64)) };
+        bounds.alignment().check(base.address())?;
         let available = image.len() as u64;
-        match end.and_then(|end| usize::try_from(end).ok()).and_then(|end| image.get_mut(..end)) {
-            Some(image) => pack(self, base.address(), image),
+        match usize::try_from(bounds.copy_bytes()).ok().and_then(|end| image.get_mut(..end)) {
+            Some(image) => pack(self, base.address(), &bounds, image),
             None => Err(self.layout()?.too_short(available)),
         }
     }
@@ -117,28 +117,19 @@ pub trait DeviceArgs {
     }
 }
 
-/// Fills `image`, and binds the pointers to the block at `base`.
+/// Fills `image`, and binds the pointers to the block at `base`, whose bounds an earlier walk has found.
 #[inline]
-pub(crate) fn pack<A: DeviceArgs + ?Sized>(args: &A, base: u64, image: &mut [u8]) -> Result<A::Pointers, Error> {
-    let mut pack = Pack::new(base, image);
+pub(crate) fn pack<A: DeviceArgs + ?Sized>(
+    args: &A,
+    base: u64,
+    bounds: &Bounds,
+    image: &mut [u8],
+) -> Result<A::Pointers, Error> {
+    let mut pack = Pack::new(base, bounds, image);
     let pointers = args.walk(&mut pack)?;
     pack.finish()?;
     Ok(pointers)
 }
-
-macro_rules! args_behind {
-    ($($pointer:ty),*) => {$(
-        impl<A: DeviceArgs + ?Sized> DeviceArgs for $pointer {
-            type Pointers = A::Pointers;
-
-            fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<A::Pointers, Error> {
-                A::walk(self, visitor)
-            }
-        }
-    )*};
-}
-
-args_behind!(&A, &mut A, Box<A>, Arc<A>, Rc<A>);
 
 impl<R: Row> DeviceArgs for [R] {
     type Pointers = R::Pointers;

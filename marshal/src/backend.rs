@@ -67,6 +67,12 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// When the copy was not submitted.
     fn copy_htod(stream: &Self::Stream, source: Vec<u8>, block: &Self::Block, offset: u64) -> Result<(), Error>;
 
+    /// Zeroes `len` bytes at `offset` of `block`, ordered on `stream`. In a capture it becomes a node of the graph.
+    ///
+    /// # Errors
+    /// When the range passes the block's end, or the call was not submitted.
+    fn zero(stream: &Self::Stream, block: &Self::Block, offset: u64, len: u64) -> Result<(), Error>;
+
     /// Allocates `regions` pieces of staging of `region_bytes` each, with one call of the driver.
     ///
     /// # Errors

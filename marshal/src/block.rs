@@ -6,6 +6,7 @@ use crate::alignment::Alignment;
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
+use crate::spec::Content;
 
 /// Device memory for one layout, with a base that satisfies the layout's alignment.
 ///
@@ -41,7 +42,7 @@ impl<B: Backend> Block<B> {
 
     /// Allocates the block for `layout`, ordered on `stream`.
     pub(crate) fn allocate(stream: &B::Stream, layout: Layout) -> Result<Self, Error> {
-        let alignment = layout.base_alignment();
+        let alignment = layout.bounds().alignment();
         let allocated = Self::room(stream, &layout)?;
         let stream = stream.clone();
         let lent = AtomicU64::new(0);
@@ -87,11 +88,11 @@ impl<B: Backend> Block<B> {
         self.lent.load(Ordering::Acquire) != 0
     }
 
-    /// Sends the image of all columns; nothing where there are no bytes.
+    /// Sends the image of all copied columns; nothing where there are no bytes.
     pub(crate) fn write(&self, image: Vec<u8>) -> Result<(), Error> {
         match &self.memory {
-            Some(memory) => B::copy_htod(&self.stream, image, memory, self.shift),
-            None => Ok(()),
+            Some(memory) if !image.is_empty() => B::copy_htod(&self.stream, image, memory, self.shift),
+            _ => Ok(()),
         }
     }
 
@@ -100,11 +101,37 @@ impl<B: Backend> Block<B> {
         self.memory.as_ref().map(|memory| (memory, self.shift))
     }
 
-    /// Reads the image back, and waits for it.
-    pub(crate) fn read(&self) -> Result<Vec<u8>, Error> {
+    /// Zeroes the scratch columns that ask for it, in the order of the block's stream; no call where none does.
+    #[inline]
+    pub(crate) fn zero(&self) -> Result<(), Error> {
+        if !self.layout.bounds().has_scratch() {
+            return Ok(());
+        }
+        let zeroed = self.layout.bounds().range(Content::Zeroed);
         match &self.memory {
-            Some(memory) => B::copy_dtoh(&self.stream, memory, self.shift, self.layout.copy_bytes()),
-            None => Ok(Vec::new()),
+            Some(memory) if !zeroed.is_empty() => {
+                B::zero(&self.stream, memory, self.shift + zeroed.start, zeroed.end - zeroed.start)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How far behind the base `address` is, when `size_bytes` from there lie inside the block.
+    pub(crate) fn offset_of(&self, address: u64, size_bytes: u64) -> Result<u64, Error> {
+        let block_bytes = self.layout.size_bytes();
+        let offset = address.checked_sub(self.base);
+        let end = offset.and_then(|offset| offset.checked_add(size_bytes));
+        match (offset, end) {
+            (Some(offset), Some(end)) if end <= block_bytes => Ok(offset),
+            _ => Err(Error::new(ErrorKind::NotInBlock { address, size_bytes, base: self.base, block_bytes })),
+        }
+    }
+
+    /// Reads so many bytes back from `offset` on, and waits for them.
+    pub(crate) fn read(&self, offset: u64, size_bytes: u64) -> Result<Vec<u8>, Error> {
+        match &self.memory {
+            Some(memory) if size_bytes != 0 => B::copy_dtoh(&self.stream, memory, self.shift + offset, size_bytes),
+            _ => Ok(Vec::new()),
         }
     }
 }

@@ -7,11 +7,15 @@
 //!
 //! 1. takes the cache's lock, and asks whether the stream is being captured;
 //! 2. holds each slot of the shape against the arguments, last used first: the same columns, the same bytes? Then the set
-//!    shares that block, held or not, and no call is made;
+//!    shares that block, held or not, and no call is made. Where the block has scratch, which kernels write into, the set takes
+//!    it only if nobody holds it;
 //! 3. else takes the first slot of the same columns that no set holds, packs the arguments into a region that no pending copy
 //!    reads (see [`staging`](crate::staging)), and copies; that region is the image then, and the old one returns to its pool;
 //! 4. else allocates a block, and does the same with it. What has to go to make room, [`policy`](crate::policy) says; it goes
 //!    when the new block has been written.
+//!
+//! Scratch that is to be zeroed is zeroed before the set is returned, whichever way it went: behind the work that used the block
+//! before, in the order of the stream. A block of scratch alone has no image and no staging.
 //!
 //! [`slots`](crate::slots) has what is kept, [`session`](crate::session) the steps from the lock to the copy.
 //!
@@ -32,7 +36,8 @@
 //!   drop on the same stream: the old work reads the old bytes. `Arc` orders the two for threads.
 //! - Work on another stream goes through `on`, which makes the cache's stream wait for it. A block for which that failed
 //!   counts as held for ever.
-//! - Kernels only read columns: what a kernel wrote into one, a later upload of the same bytes would not notice.
+//! - Kernels only read copied columns: what a kernel wrote into one, a later upload of the same bytes would not notice. What they
+//!   write into scratch, no other set has.
 
 use core::fmt;
 use std::sync::Arc;
@@ -46,9 +51,9 @@ use crate::shared::{Locked, Shared};
 
 /// Device blocks and staging, reused from upload to upload. Bound to the stream that it is made with; shared between threads.
 ///
-/// Kernels must not write into the columns of a cached set: an upload whose bytes equal those of the last one makes no copy,
-/// and would not notice. Each upload is compared with every block of its shape, so the cost of a miss grows with the number of
-/// held sets of one shape whose bytes begin alike.
+/// Kernels must not write into the columns of a cached set, but for [scratch](crate::Scratch): an upload whose bytes equal those
+/// of the last one makes no copy, and would not notice. Each upload is compared with every block of its shape, so the cost of a
+/// miss grows with the number of held sets of one shape whose bytes begin alike.
 ///
 /// ```
 /// use marshal::{ArgCache, DeviceArgs, host::HostDevice};

@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use crate::element::Element;
 use crate::error::Error;
-use crate::layout::ColumnSpec;
 use crate::pointer::DeviceColumn;
+use crate::spec::ColumnSpec;
 use crate::walk::Visitor;
 
 /// A field type that becomes a column: `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>`, `Cow<[T]>` with an
-/// [`Element`] `T`.
+/// [`Element`] `T`; a [`Ragged`](crate::Ragged), a [`Scratch`](crate::Scratch).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a column",
     label = "not a column",
-    note = "a column is a `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>` or `Cow<[T]>` of plain values",
+    note = "a column is a `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>` or `Cow<[T]>` of plain values, a `Ragged<T>` or a `Scratch<T>`",
     note = "for one plain value write `#[device(scalar)]`, to keep the field on the host `#[device(skip)]`"
 )]
 pub trait Column {
@@ -35,12 +35,13 @@ pub trait Column {
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<Self::Pointers, Error>;
 }
 
+// Always inlined, as the visitors' columns are: left to itself the compiler stops in the middle of a walk.
 impl<T: Element> Column for [T] {
     type Pointers = DeviceColumn<T>;
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -51,7 +52,7 @@ impl<T: Element> Column for Vec<T> {
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -62,7 +63,7 @@ impl<T: Element, const N: usize> Column for [T; N] {
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -73,7 +74,7 @@ impl<T: Element> Column for Cow<'_, [T]> {
 
     const ELEMENT: Layout = Layout::new::<T>();
 
-    #[inline]
+    #[inline(always)]
     fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<DeviceColumn<T>, Error> {
         visitor.column(spec, self)
     }
@@ -86,7 +87,7 @@ macro_rules! column_behind {
 
             const ELEMENT: Layout = C::ELEMENT;
 
-            #[inline]
+            #[inline(always)]
             fn visit<V: Visitor>(&self, spec: ColumnSpec, visitor: &mut V) -> Result<C::Pointers, Error> {
                 C::visit(self, spec, visitor)
             }

@@ -5,10 +5,11 @@
 
 use crate::element::Element;
 use crate::error::Error;
-use crate::layout::{ColumnLayout, ColumnSpec, Layout};
+use crate::layout::{ColumnLayout, Layout};
 use crate::pack::tile_rows;
 use crate::pointer::DeviceColumn;
-use crate::walk::{ByLength, Row, RowVisitor, Visitor, bind, fields_by_length, sealed, unbound};
+use crate::spec::{ColumnSpec, Content};
+use crate::walk::{ByLength, LengthsAlone, Row, RowVisitor, Visitor, bind, fields_by_length, sealed, unbound};
 
 /// Folds lengths and element sizes.
 #[derive(Debug, Default)]
@@ -39,23 +40,13 @@ impl Shape {
 }
 
 impl sealed::Sealed for Shape {}
+impl LengthsAlone for Shape {}
 
 impl ByLength for Shape {
     #[inline]
-    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
+    fn by_length<T: Element>(&mut self, spec: ColumnSpec, _: Content, len: usize) -> Result<DeviceColumn<T>, Error> {
         self.fold(len as u64, T::SIZE_BYTES);
         unbound(spec, len)
-    }
-}
-
-impl Visitor for Shape {
-    #[inline]
-    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        self.by_length(spec, elements.len())
-    }
-
-    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
-        fields_by_length::<R, _>(self, rows.len())
     }
 }
 
@@ -92,9 +83,9 @@ impl<'a> Compare<'a> {
 
     /// The next column, where the layout has such a column there.
     #[inline]
-    fn next<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Option<&'a ColumnLayout> {
+    fn next<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: usize) -> Option<&'a ColumnLayout> {
         match self.columns.next() {
-            Some(column) if column.is_for::<T>(spec, len as u64) => Some(column),
+            Some(column) if column.is_for::<T>(spec, content, len as u64) => Some(column),
             _ => {
                 self.found = Comparison::OtherShape;
                 None
@@ -117,15 +108,43 @@ impl<'a> Compare<'a> {
 impl sealed::Sealed for Compare<'_> {}
 
 impl Visitor for Compare<'_> {
-    #[inline]
+    // Always: left to itself the compiler stops in the middle of a walk, and a small set costs half as much again.
+    #[inline(always)]
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        let Some(column) = self.next::<T>(spec, elements.len()) else { return unbound(spec, elements.len()) };
+        let Some(column) = self.next::<T>(spec, Content::Copied, elements.len()) else {
+            return unbound(spec, elements.len());
+        };
         if let Some(bytes) = self.bytes_of(column)
             && bytes != bytemuck::cast_slice::<T, u8>(elements)
         {
             self.found = Comparison::OtherBytes;
         }
         bind(self.base, column.offset, elements.len())
+    }
+
+    #[inline]
+    fn column_with<S, T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        items: &[S],
+        get: impl Fn(&S) -> T,
+    ) -> Result<DeviceColumn<T>, Error> {
+        let Some(column) = self.next::<T>(spec, Content::Copied, items.len()) else {
+            return unbound(spec, items.len());
+        };
+        if self.bytes_of(column).is_some_and(|bytes| !holds(bytes, items, get)) {
+            self.found = Comparison::OtherBytes;
+        }
+        bind(self.base, column.offset, items.len())
+    }
+
+    fn scratch<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
+        self.by_length(spec, content, len)
     }
 
     fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
@@ -143,10 +162,16 @@ impl Visitor for Compare<'_> {
     }
 }
 
-/// Holds a column against the layout, for the tiles to compare.
+/// Holds a column against the layout: for the tiles to compare, or because it has no bytes in the image.
 impl ByLength for Compare<'_> {
-    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
-        match self.next::<T>(spec, len) {
+    #[inline]
+    fn by_length<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
+        match self.next::<T>(spec, content, len) {
             Some(column) => bind(self.base, column.offset, len),
             None => unbound(spec, len),
         }
@@ -166,13 +191,17 @@ impl<R> RowVisitor<R> for CompareTile<'_, '_, R> {
     #[inline]
     fn field<T: Element>(&mut self, spec: ColumnSpec, get: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
         let bytes = self.fields.next().and_then(|column| self.compare.bytes_of(column));
-        if let Some(bytes) = bytes {
-            let of_tile = bytes.chunks_exact(size_of::<T>()).skip(self.first);
-            let equal = of_tile.zip(self.tile).all(|(bytes, row)| bytes == bytemuck::bytes_of(&get(row)));
-            if !equal {
-                self.compare.found = Comparison::OtherBytes;
-            }
+        let of_tile = bytes.and_then(|bytes| bytes.get(self.first * size_of::<T>()..));
+        if of_tile.is_some_and(|bytes| !holds(bytes, self.tile, get)) {
+            self.compare.found = Comparison::OtherBytes;
         }
         unbound(spec, self.tile.len())
     }
+}
+
+/// Whether `bytes` begin with what `get` makes of the items.
+#[inline]
+fn holds<S, T: Element>(bytes: &[u8], items: &[S], get: impl Fn(&S) -> T) -> bool {
+    let mut elements = bytes.chunks_exact(size_of::<T>()).zip(items);
+    elements.all(|(bytes, item)| bytes == bytemuck::bytes_of(&get(item)))
 }

@@ -1,12 +1,15 @@
 //! What stands in a column.
 
-use bytemuck::NoUninit;
+use std::borrow::Cow;
+
+use bytemuck::{CheckedBitPattern, NoUninit, checked};
 
 /// A type whose values stand in a column: every [`bytemuck::NoUninit`] type, which is to say a plain value without padding
 /// bytes whose bytes mean the same on the device.
 ///
 /// All integers and floats, `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and its
-/// `Option` are elements. A struct of your own becomes one with `#[derive(bytemuck::NoUninit)]` and `#[repr(C)]`, an enum
+/// `Option`, and CUDA's [vectors](crate::vector) are elements; with the feature `half` `f16` and `bf16`, with `float8` the 8-bit
+/// floats. A struct of your own becomes one with `#[derive(bytemuck::NoUninit)]` and `#[repr(C)]`, an enum
 /// with `#[derive(bytemuck::NoUninit)]` and `#[repr(u8)]` or the like. References and host pointers are none: they would
 /// send an address of the host to the device.
 ///
@@ -41,3 +44,18 @@ impl<T: NoUninit> Element for T {}
 
 // The device aligns 128-bit integers to 16 bytes. Hosts with the older ABI, which aligned them to 8, are refused here.
 const _: () = assert!(align_of::<u128>() == 16 && align_of::<i128>() == 16);
+
+/// The `len` elements that `bytes` hold, at any alignment; or the index of the first that is not valid for its type.
+pub(crate) fn elements<T: CheckedBitPattern>(bytes: &[u8], len: usize) -> Result<Cow<'_, [T]>, usize> {
+    // Aligned and valid, nearly always. Where it is not, each element is looked at by itself.
+    if let Ok(elements) = checked::try_cast_slice::<u8, T>(bytes)
+        && elements.len() == len
+    {
+        return Ok(Cow::Borrowed(elements));
+    }
+    let element = |index: usize| {
+        let bytes = &bytes[index * size_of::<T>()..][..size_of::<T>()];
+        checked::try_pod_read_unaligned(bytes).map_err(|_| index)
+    };
+    (0..len).map(element).collect::<Result<Vec<T>, _>>().map(Cow::Owned)
+}

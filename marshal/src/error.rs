@@ -60,6 +60,46 @@ pub enum ErrorKind {
         /// The end that the column would have.
         found: u64,
     },
+    /// An integer does not fit the column's element type.
+    DoesNotFit {
+        /// The column.
+        column: &'static str,
+        /// Which of its elements.
+        index: u64,
+        /// The integer; the largest i128 where it is larger.
+        value: i128,
+        /// The element type's name.
+        element: &'static str,
+    },
+    /// The offsets of a [`Ragged`](crate::Ragged) do not ascend from 0 to the number of values.
+    RaggedOffset {
+        /// Which of the offsets.
+        index: u64,
+        /// What stands there; `None` where there is no offset at all.
+        offset: Option<i128>,
+        /// The least that may stand there.
+        least: u64,
+        /// The most that may stand there.
+        most: u64,
+    },
+    /// A column that does not lie inside the block of the set that was asked for it.
+    NotInBlock {
+        /// The column's first address.
+        address: u64,
+        /// Its bytes.
+        size_bytes: u64,
+        /// The block's first address.
+        base: u64,
+        /// The block's bytes.
+        block_bytes: u64,
+    },
+    /// An element that was fetched from the device is not valid for its type.
+    InvalidElement {
+        /// Which of the column's elements.
+        index: u64,
+        /// The element type's name.
+        element: &'static str,
+    },
     /// The memory given for the image is shorter than the layout.
     TooShort {
         /// The first column that does not fit, padding included.
@@ -179,17 +219,6 @@ pub enum ErrorKind {
         /// The stream's device.
         device: String,
     },
-    /// A column that does not lie in the block of the set that it was asked of.
-    NotInSet {
-        /// The column's device address.
-        address: u64,
-        /// Its bytes.
-        needed: u64,
-        /// The base of the set's block.
-        base: u64,
-        /// The bytes of the set's block.
-        available: u64,
-    },
     /// A pointer was asked of a slice that has no memory: its address is 0.
     NoMemory,
     /// A stream of another device, or context, than the one that the set lives on.
@@ -236,6 +265,25 @@ impl fmt::Display for ErrorKind {
                 f,
                 "the arguments changed during the upload: column `{column}` ends at byte {found}, the layout has room up to {expected}"
             ),
+            Self::DoesNotFit { column, index, value, element } => {
+                write!(f, "column `{column}`: element {index} is {value}, which does not fit {element}")
+            }
+            Self::RaggedOffset { index, offset: Some(offset), least, most } => {
+                write!(
+                    f,
+                    "offset {index} is {offset}, where {least} to {most} may stand: offsets ascend from 0 to the number of values"
+                )
+            }
+            Self::RaggedOffset { index, offset: None, most, .. } => {
+                write!(f, "offset {index} is missing: there is one more than rows, from 0 to the {most} values")
+            }
+            Self::NotInBlock { address, size_bytes, base, block_bytes } => write!(
+                f,
+                "the {size_bytes} bytes at {address:#x} are no column of this set, whose block has {block_bytes} bytes at {base:#x}"
+            ),
+            Self::InvalidElement { index, element } => {
+                write!(f, "element {index} holds bytes that are no {element}: has a kernel written it?")
+            }
             Self::TooShort { column, needed, available } => write!(
                 f,
                 "column `{column}` does not fit: the image takes {needed} bytes with its padding, {available} were given"
@@ -302,10 +350,6 @@ impl fmt::Display for ErrorKind {
             Self::WrongStream { device } => write!(
                 f,
                 "the memory belongs to another stream of {device} than the batch: take the range of the set lent to this stream by `on`"
-            ),
-            Self::NotInSet { address, needed, base, available } => write!(
-                f,
-                "a column of {needed} bytes at {address:#x} does not lie in this set's block of {available} bytes at {base:#x}"
             ),
             Self::NoMemory => {
                 f.write_str("the slice has no memory: pass `None` where the kernel allows a null pointer")

@@ -233,7 +233,8 @@ impl<B: Backend> Replay<B> {
             None => session.take_region(slot.region_bytes)?,
         };
         let block = &slot.block;
-        let written = region.write(&session.state().timeline, block, |bytes| pack(args, block.base(), bytes));
+        let written = region
+            .write(&session.state().timeline, block, |bytes| pack(args, block.base(), block.layout().bounds(), bytes));
         match written.and_then(|_| if is_ahead { Ok(()) } else { region.feed(graph, block) }) {
             Ok(()) => {
                 *is_fresh = true;

@@ -5,44 +5,10 @@ use core::fmt;
 use std::sync::Arc;
 
 use crate::alignment::Alignment;
+use crate::cursor::{Bounds, Cursor};
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
-
-/// What is known of a column before its length: its name and the least alignment asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ColumnSpec {
-    name: &'static str,
-    alignment: Alignment,
-}
-
-impl ColumnSpec {
-    /// A column with the default alignment, [`Alignment::VECTOR_LOAD`].
-    #[inline]
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, alignment: Alignment::VECTOR_LOAD }
-    }
-
-    /// The same column with `alignment` as the least alignment. The element's own still holds where it is larger.
-    #[inline]
-    #[must_use]
-    pub const fn with_alignment(self, alignment: Alignment) -> Self {
-        Self { alignment, ..self }
-    }
-
-    /// The alignment of a column of `T`: what was asked for, and the element's own.
-    #[inline]
-    pub(crate) const fn alignment_of<T>(self) -> Alignment {
-        self.alignment.max(Alignment::of::<T>())
-    }
-
-    /// The column's name.
-    #[inline]
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.name
-    }
-}
+use crate::spec::{ColumnSpec, Content};
 
 /// Where one column stands. All sizes are bytes.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,19 +16,25 @@ impl ColumnSpec {
 pub struct ColumnLayout {
     /// The field's name.
     pub name: &'static str,
+    /// Which of the field's columns it is, where the field becomes several: a [`Ragged`](crate::Ragged) has `offsets` and `rows`
+    /// beside its values.
+    pub part: Option<&'static str>,
     /// The element type's name.
     pub element: &'static str,
     /// Bytes of one element, and the stride from one to the next.
     pub element_bytes: u64,
     /// `offset` is a multiple of it.
     pub alignment: u64,
+    /// What stands in it when the upload is done.
+    pub content: Content,
     /// Elements.
     pub len: u64,
     /// From the block's base to the first element.
     pub offset: u64,
     /// Bytes of all elements.
     pub size_bytes: u64,
-    /// Zero bytes behind the last element, up to the next column or the end of the copied part.
+    /// Bytes behind the last element, up to the next column of the same content, or to where these columns end. Behind a copied
+    /// column and a zeroed one they are zero.
     pub padding: u64,
     // Elements of another type are another shape, whatever their size.
     element_type: TypeId,
@@ -71,11 +43,22 @@ pub struct ColumnLayout {
 impl ColumnLayout {
     /// Whether a column of `len` elements `T` that is specified so would stand here.
     #[inline]
-    pub(crate) fn is_for<T: Element>(&self, spec: ColumnSpec, len: u64) -> bool {
+    pub(crate) fn is_for<T: Element>(&self, spec: ColumnSpec, content: Content, len: u64) -> bool {
         self.len == len
+            && self.content == content
             && self.element_type == TypeId::of::<T>()
             && self.alignment == spec.alignment_of::<T>().bytes()
-            && (core::ptr::eq(self.name, spec.name) || self.name == spec.name)
+            && self.part == spec.part()
+            && (core::ptr::eq(self.name, spec.name()) || self.name == spec.name())
+    }
+
+    /// Whether `name` is `field` or `field.part`.
+    fn is_named(&self, name: &str) -> bool {
+        match (self.part, name.strip_prefix(self.name)) {
+            (None, Some("")) => true,
+            (Some(part), Some(rest)) => rest.strip_prefix('.') == Some(part),
+            _ => false,
+        }
     }
 
     fn end(&self) -> u64 {
@@ -85,10 +68,11 @@ impl ColumnLayout {
 
 impl fmt::Debug for ColumnLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, element, element_bytes, alignment, len, offset, size_bytes, padding, element_type: _ } = self;
+        let Self { name, element, element_bytes, alignment, content, len, offset, size_bytes, padding, .. } = self;
+        let (dot, part) = self.part.map_or(("", ""), |part| (".", part));
         write!(
             f,
-            "{name}: {len} x {element} of {element_bytes} bytes at {offset}, {size_bytes} bytes and {padding} of padding, alignment {alignment}"
+            "{name}{dot}{part} ({content:?}): {len} x {element} of {element_bytes} bytes at {offset}, {size_bytes} bytes and {padding} of padding, alignment {alignment}"
         )
     }
 }
@@ -97,7 +81,8 @@ impl fmt::Debug for ColumnLayout {
 ///
 /// Columns stand in declared order. An offset is the least multiple of the column's alignment at or after the end of the
 /// last column; the total is rounded up to the largest alignment, so that a vector load of the last element stays inside.
-/// Two sets with equal layouts have the same *shape*.
+/// [Scratch](crate::Scratch) columns stand behind the copied ones: first those that are zeroed, then those that are not; each
+/// section begins at a multiple of its largest alignment, and ends at one. Two sets with equal layouts have the same *shape*.
 ///
 /// Planning needs no memory: [`Layout::builder`] takes lengths, and `Display` draws the map.
 ///
@@ -123,8 +108,7 @@ impl fmt::Debug for ColumnLayout {
 pub struct Layout {
     // Shared: a layout is handed out with every set.
     columns: Arc<[ColumnLayout]>,
-    size_bytes: u64,
-    alignment: Alignment,
+    bounds: Bounds,
 }
 
 impl Layout {
@@ -140,34 +124,39 @@ impl Layout {
         &self.columns
     }
 
-    /// The first column of that name.
+    /// The first column of that name: a field's, or `field.part` where the field becomes several columns.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&ColumnLayout> {
-        self.columns.iter().find(|column| column.name == name)
+        self.columns.iter().find(|column| column.is_named(name))
     }
 
     /// Bytes of the block.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.bounds.size_bytes()
     }
 
-    /// Bytes that travel: the one copy's size.
+    /// Bytes that travel: the one copy's size. They stand at the block's begin, before all scratch columns.
     #[must_use]
     pub fn copy_bytes(&self) -> u64 {
-        self.size_bytes
+        self.bounds.copy_bytes()
     }
 
     /// The largest alignment of any column, in bytes: the block's base is a multiple of it. 1 without columns.
     #[must_use]
     pub fn alignment(&self) -> u64 {
-        self.alignment.bytes()
+        self.bounds.alignment().bytes()
+    }
+
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// The error of an image of `available` bytes, which are too few: it names the first column that does not fit with its padding.
     #[cold]
     pub(crate) fn too_short(&self, available: u64) -> Error {
-        let does_not_fit = |column: &&ColumnLayout| column.end() + column.padding > available;
+        let does_not_fit =
+            |column: &&ColumnLayout| column.content == Content::Copied && column.end() + column.padding > available;
         let needed = self.copy_bytes();
         Error::new(match self.columns.iter().find(does_not_fit) {
             Some(column) => ErrorKind::TooShort { column: column.name, needed, available },
@@ -175,18 +164,15 @@ impl Layout {
             None => ErrorKind::Changed { column: "(last)", expected: available, found: needed },
         })
     }
-
-    pub(crate) fn base_alignment(&self) -> Alignment {
-        self.alignment
-    }
 }
 
 impl fmt::Debug for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layout")
             .field("columns", &self.columns)
-            .field("size_bytes", &self.size_bytes)
-            .field("alignment", &self.alignment)
+            .field("copy_bytes", &self.copy_bytes())
+            .field("size_bytes", &self.size_bytes())
+            .field("alignment", &self.alignment())
             .finish()
     }
 }
@@ -204,7 +190,7 @@ impl LayoutBuilder {
     /// # Errors
     /// When the column would pass `u64::MAX` bytes; the plan stands as before.
     pub fn column<T: Element>(&mut self, name: &'static str, len: u64) -> Result<&mut Self, Error> {
-        self.place::<T>(ColumnSpec::new(name), len)?;
+        self.place::<T>(ColumnSpec::new(name), Content::Copied, len)?;
         Ok(self)
     }
 
@@ -218,174 +204,87 @@ impl LayoutBuilder {
         len: u64,
         alignment: Alignment,
     ) -> Result<&mut Self, Error> {
-        self.place::<T>(ColumnSpec::new(name).with_alignment(alignment), len)?;
+        self.place::<T>(ColumnSpec::new(name).with_alignment(alignment), Content::Copied, len)?;
         Ok(self)
     }
 
-    pub(crate) fn place<T: Element>(&mut self, spec: ColumnSpec, len: u64) -> Result<Place, Error> {
-        let place = self.cursor.place::<T>(spec, len)?;
-        if let Some(last) = self.columns.last_mut() {
-            last.padding = place.offset - last.end();
-        }
+    /// Places a [scratch](crate::Scratch) column of `len` elements `T`, as `spec` says: of [`Content::Zeroed`] or
+    /// [`Content::Uninit`]. With [`Content::Copied`] it is a column like any other.
+    ///
+    /// ```
+    /// use marshal::{ColumnSpec, Content, Layout};
+    ///
+    /// let mut plan = Layout::builder();
+    /// plan.scratch::<f32>(ColumnSpec::new("sums"), Content::Uninit, 64)?;
+    /// plan.scratch::<u32>(ColumnSpec::new("semaphores"), Content::Zeroed, 2)?;
+    /// plan.column::<i32>("m", 5)?;
+    /// let layout = plan.finish()?;
+    /// assert_eq!((layout.copy_bytes(), layout.size_bytes()), (32, 304));
+    /// assert_eq!(layout.to_string(), "\
+    /// column      element  align  len  offset  bytes  padding
+    /// sums        f32         16   64      48    256        0
+    /// semaphores  u32         16    2      32      8        8
+    /// m           i32         16    5       0     20       12
+    /// total 304 bytes, alignment 16, 32 copied, 16 zeroed
+    /// ");
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the column would pass `u64::MAX` bytes; the plan stands as before.
+    pub fn scratch<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: u64) -> Result<&mut Self, Error> {
+        self.place::<T>(spec, content, len)?;
+        Ok(self)
+    }
+
+    pub(crate) fn place<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: u64) -> Result<(), Error> {
+        let place = self.cursor.place::<T>(spec, content, len)?;
         self.columns.push(ColumnLayout {
-            name: spec.name,
+            name: spec.name(),
+            part: spec.part(),
             element: core::any::type_name::<T>(),
             element_bytes: T::SIZE_BYTES,
             alignment: place.alignment.bytes(),
+            content,
             len,
+            // From its section's start, until that is known.
             offset: place.offset,
             size_bytes: place.size_bytes,
             padding: 0,
             element_type: TypeId::of::<T>(),
         });
-        Ok(place)
+        Ok(())
     }
 
-    /// Closes the plan: rounds the total up to the largest alignment.
+    /// Closes the plan: gives each section its place, and rounds the totals up to the largest alignments.
     ///
     /// # Errors
-    /// When the rounded total passes `u64::MAX`.
+    /// When a rounded total passes `u64::MAX`.
     pub fn finish(mut self) -> Result<Layout, Error> {
-        let Cursor { end, alignment } = self.cursor;
-        let mut size_bytes = end;
-        if let Some(last) = self.columns.last_mut() {
-            size_bytes = self.cursor.padded_end().ok_or_else(|| {
-                Error::new(ErrorKind::Overflow {
-                    column: last.name,
-                    len: last.len,
-                    element_bytes: last.element_bytes,
-                    offset: last.offset,
-                })
-            })?;
-            last.padding = size_bytes - last.end();
-        }
-        Ok(Layout { columns: self.columns.into(), size_bytes, alignment })
-    }
-}
-
-/// Where a column goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) offset: u64,
-    pub(crate) size_bytes: u64,
-    pub(crate) alignment: Alignment,
-}
-
-/// The running end of a walk over the columns. Measure, pack and bind place each column through it: offsets have no other
-/// implementation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor {
-    end: u64,
-    alignment: Alignment,
-}
-
-impl Default for Cursor {
-    fn default() -> Self {
-        Self { end: 0, alignment: Alignment::BYTE }
-    }
-}
-
-impl Cursor {
-    /// Places the next column behind the last, and moves on to its end.
-    #[inline]
-    pub(crate) fn place<T: Element>(&mut self, spec: ColumnSpec, len: u64) -> Result<Place, Error> {
-        let alignment = spec.alignment_of::<T>();
-        let place = alignment.align_up(self.end).and_then(|offset| {
-            let size_bytes = T::SIZE_BYTES.checked_mul(len)?;
-            let end = offset.checked_add(size_bytes)?;
-            Some((Place { offset, size_bytes, alignment }, end))
-        });
-        let Some((place, end)) = place else {
+        let Some(bounds) = self.cursor.bounds() else {
+            let last = self.columns.last();
             return Err(Error::new(ErrorKind::Overflow {
-                column: spec.name,
-                len,
-                element_bytes: T::SIZE_BYTES,
-                offset: self.end,
+                column: last.map_or("(none)", |last| last.name),
+                len: last.map_or(0, |last| last.len),
+                element_bytes: last.map_or(0, |last| last.element_bytes),
+                offset: last.map_or(0, |last| last.offset),
             }));
         };
-        *self = Self { end, alignment: self.alignment.max(alignment) };
-        Ok(place)
-    }
-
-    /// The largest alignment of the columns so far.
-    pub(crate) fn alignment(&self) -> Alignment {
-        self.alignment
-    }
-
-    /// The end of the last column, rounded up to the largest alignment; `None` past `u64::MAX`.
-    pub(crate) fn padded_end(&self) -> Option<u64> {
-        self.alignment.align_up(self.end)
-    }
-}
-
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const TITLES: [&str; 7] = ["column", "element", "align", "len", "offset", "bytes", "padding"];
-        let rows: Vec<[String; 7]> = self
-            .columns
-            .iter()
-            .map(|c| {
-                let numbers = [c.alignment, c.len, c.offset, c.size_bytes, c.padding];
-                let [alignment, len, offset, bytes, padding] = numbers.map(|n| n.to_string());
-                [c.name.to_owned(), short_type_name(c.element), alignment, len, offset, bytes, padding]
-            })
-            .collect();
-        let mut widths = TITLES.map(str::len);
-        for row in &rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
+        // From the back: where the next column of each content begins.
+        let mut next = Content::ALL.map(|content| bounds.range(content).end);
+        for column in self.columns.iter_mut().rev() {
+            let next = &mut next[column.content.index()];
+            column.offset += bounds.range(column.content).start;
+            column.padding = *next - column.end();
+            *next = column.offset;
         }
-        let mut line = |row: [&str; 7]| {
-            let [column, element, numbers @ ..] = row;
-            let [w0, w1, number_widths @ ..] = widths;
-            write!(f, "{column:w0$}  {element:w1$}")?;
-            for (number, width) in numbers.into_iter().zip(number_widths) {
-                write!(f, "  {number:>width$}")?;
-            }
-            writeln!(f)
-        };
-        line(TITLES)?;
-        for row in &rows {
-            line(row.each_ref().map(String::as_str))?;
-        }
-        writeln!(f, "total {} bytes, alignment {}", self.size_bytes, self.alignment)
+        Ok(Layout { columns: self.columns.into(), bounds })
     }
-}
-
-/// `half::binary16::f16` as `f16`, inside generics and arrays too.
-fn short_type_name(full: &str) -> String {
-    let mut short = String::with_capacity(full.len());
-    let mut segment = 0;
-    for c in full.chars() {
-        short.push(c);
-        if short.ends_with("::") {
-            short.truncate(segment);
-        } else if !(c.is_alphanumeric() || c == '_' || c == ':') {
-            segment = short.len();
-        }
-    }
-    short
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn short_type_names_lose_their_paths_and_keep_their_structure() {
-        for (full, short) in [
-            ("u64", "u64"),
-            ("half::binary16::f16", "f16"),
-            ("[a::b::C; 3]", "[C; 3]"),
-            (
-                "core::option::Option<marshal::pointer::DevicePointer<half::binary16::f16>>",
-                "Option<DevicePointer<f16>>",
-            ),
-        ] {
-            assert_eq!(short_type_name(full), short);
-        }
-    }
 
     #[test]
     fn a_column_that_does_not_fit_leaves_the_plan_as_it_was() {

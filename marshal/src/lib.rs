@@ -37,7 +37,11 @@
 //! # What there is
 //!
 //! - [`DeviceArgs`]: what uploads. Derived for structs of [columns](Column), and with `#[device(row)]` for slices of a struct of
-//!   plain values, which become columns.
+//!   plain values, which become columns. References, tuples and a [`Batch`] of sets are sets again.
+//! - [`Ragged`]: rows of different lengths. [`Scratch`]: columns that kernels write, which never travel; [`Uploaded::fetch`] copies
+//!   one back.
+//! - [`Element`]: what stands in a column. [`vector`]: CUDA's vector types. [`narrow`]: `usize` lengths into narrower columns,
+//!   checked.
 //! - [`Layout`]: where each column stands; planned without memory, drawn as a map.
 //! - [`Uploaded`]: typed pointers ([`DeviceColumn`], [`DevicePointer`]), and what keeps their block.
 //! - [`ArgCache`]: the cached mode. The same shape uses the same block; the same bytes are not copied; a held set is never
@@ -63,14 +67,16 @@
 //!
 //! # What is stream-ordered, and what waits
 //!
-//! An upload, the free of its block, and [`Uploaded::on`] are ordered on the stream and wait for nothing on the host; kernels
-//! launched afterwards on that stream see the arguments. [`Uploaded::read_back`] waits. A cached upload waits only when every
-//! staging region of its shape is still being read, and [`CacheOptions`] say otherwise if you like; so does a
-//! [refresh](CapturedGraph::refresh). While a stream is captured an upload to its cache calls nothing but the copy.
+//! An upload, the zeroing of its scratch, the free of its block, and [`Uploaded::on`] are ordered on the stream and wait for nothing
+//! on the host; kernels launched afterwards on that stream see the arguments. [`Uploaded::fetch`] and [`Uploaded::read_back`] wait. A
+//! cached upload waits only when every staging region of its shape is still being read, and [`CacheOptions`] say otherwise if you
+//! like; so does a [refresh](CapturedGraph::refresh). While a stream is captured an upload to its cache calls nothing but the copy
+//! and, for zeroed scratch, the fill.
 //!
 //! # Features
 //!
-//! `derive` and `cuda`, both on by default. Without `cuda` there is no trace of cudarc.
+//! `derive` and `cuda`, both on by default. Without `cuda` there is no trace of cudarc. `half` and `float8` make the small floats
+//! of those crates elements: `f16`, `bf16`, and the 8-bit ones.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("marshal needs a host with 64-bit addresses, as CUDA does");
@@ -84,19 +90,28 @@ mod block;
 mod cache;
 mod column;
 mod compare;
+mod compose;
 pub mod copies;
+mod cursor;
 mod element;
 mod error;
 mod graph;
 mod layout;
+mod map;
+mod measure;
+mod narrow;
 mod pack;
 mod pointer;
 mod policy;
+mod ragged;
+mod scratch;
 mod session;
 mod shared;
 mod slots;
+mod spec;
 mod staging;
 mod upload;
+pub mod vector;
 mod walk;
 
 pub use crate::alignment::Alignment;
@@ -106,15 +121,20 @@ pub use crate::backend::cuda;
 pub use crate::backend::host;
 pub use crate::cache::ArgCache;
 pub use crate::column::Column;
+pub use crate::compose::{Batch, BatchPointers};
 pub use crate::copies::{
     CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, FetchedCopies, PendingCopies, Ticket,
 };
 pub use crate::element::Element;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::graph::CapturedGraph;
-pub use crate::layout::{ColumnLayout, ColumnSpec, Layout, LayoutBuilder};
+pub use crate::layout::{ColumnLayout, Layout, LayoutBuilder};
+pub use crate::narrow::narrow;
 pub use crate::pointer::{DeviceColumn, DevicePointer};
 pub use crate::policy::{CacheOptions, CacheStats, WhenExhausted};
+pub use crate::ragged::{Offset, Ragged, RaggedPointers};
+pub use crate::scratch::Scratch;
+pub use crate::spec::{ColumnSpec, Content};
 pub use crate::upload::{OnStream, UploadTarget, Uploaded};
 pub use crate::walk::{Row, RowVisitor, Visitor};
 #[cfg(feature = "derive")]

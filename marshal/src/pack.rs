@@ -3,9 +3,9 @@
 //! The image is written front to back. What no element covers is zeroed, so the image is a pure function of the arguments,
 //! whatever the memory held before.
 
+use crate::cursor::Place;
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
-use crate::layout::Place;
 
 /// Bytes of rows in one tile of a transpose: small enough that a tile, read once for each of its columns, stays in the
 /// first-level cache.
@@ -32,7 +32,8 @@ impl<'a> Packer<'a> {
     }
 
     /// Writes a whole column at its place, behind all that was written before.
-    #[inline]
+    // Always: left to itself the compiler stops in the middle of a walk, and a small set costs half as much again.
+    #[inline(always)]
     pub(crate) fn column<T: Element>(&mut self, name: &'static str, place: Place, elements: &[T]) -> Result<(), Error> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         self.advance(name, place)?.copy_from_slice(bytes);

@@ -98,7 +98,9 @@ pub(crate) fn free_staging(tenants: &[Tenant], region_bytes: usize) -> Option<Ve
         return Some(vec![oldest]);
     }
     let is_held = |size: usize| tenants.iter().any(|tenant| tenant.region_bytes == size && tenant.is_held);
-    let oldest = by_age(tenants).into_iter().find(|&index| !is_held(tenants[index].region_bytes))?;
+    // A block of scratch alone has no staging to give.
+    let can_give = |size: usize| size != 0 && !is_held(size);
+    let oldest = by_age(tenants).into_iter().find(|&index| can_give(tenants[index].region_bytes))?;
     Some(of_size(tenants[oldest].region_bytes).collect())
 }
 
@@ -144,6 +146,11 @@ mod tests {
         assert_eq!(free_staging(&tenants, 512), Some(vec![0]));
         assert_eq!(free_staging(&tenants, 4096), Some(vec![1, 2]), "2048 is older, but held in part");
         assert_eq!(free_staging(&tenants[3..], 4096), None);
+        assert_eq!(
+            free_staging(&[of(0, 1, false), of(512, 2, false)], 4096),
+            Some(vec![1]),
+            "scratch alone has no staging"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::backend::Backend;
 use crate::block::Block;
 use crate::compare::Shape;
+use crate::cursor::Bounds;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::policy::{self, CacheOptions, CacheStats, WhenExhausted};
@@ -55,10 +56,18 @@ impl<'c, B: Backend> Session<'c, B> {
         &mut self,
         key: u64,
         index: usize,
-        pack: impl FnOnce(u64, &mut [u8]) -> Result<P, Error>,
+        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
     ) -> Result<(P, Arc<Block<B>>), Error> {
         let State { shapes, pools, timeline, stats, .. } = &mut *self.locked.state;
         let slot = &mut shapes.get_mut(&key).expect("the slot was found under this key")[index];
+        // Before the copy: where that fails, only what no kernel relies on has changed.
+        slot.block.zero()?;
+        if slot.region_bytes == 0 {
+            let packed = pack_nothing(&slot.block, pack)?;
+            let block = Arc::clone(&slot.block);
+            self.slots(key).used(index);
+            return Ok((packed, block));
+        }
         // Where there is no region to write and no room for one: its own, and its image is lost.
         let own = Some(&mut slot.image);
         let (stream, options) = (&self.shared.stream, &self.shared.options);
@@ -75,10 +84,15 @@ impl<'c, B: Backend> Session<'c, B> {
         &mut self,
         key: u64,
         layout: &Layout,
-        pack: impl FnOnce(u64, &mut [u8]) -> Result<P, Error>,
+        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
     ) -> Result<(P, Arc<Block<B>>), Error> {
         let written = self.with_new_slot(key, layout, |state, slot, options| {
             let State { pools, timeline, stats, .. } = state;
+            slot.block.zero()?;
+            if slot.region_bytes == 0 {
+                // Scratch alone: there is nothing to copy.
+                return Ok((pack_nothing(&slot.block, pack)?, Arc::clone(&slot.block)));
+            }
             let stream = slot.block.stream().clone();
             let pool = ready_pool(&stream, pools, slot.region_bytes, timeline, stats, options, None)?;
             let packed = send(slot, pool, timeline, stats, pack)?;
@@ -101,7 +115,7 @@ impl<'c, B: Backend> Session<'c, B> {
         &mut self,
         key: u64,
         layout: &Layout,
-        pack: impl FnOnce(u64, &mut [u8]) -> Result<P, Error>,
+        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
     ) -> Result<(P, Arc<Block<B>>), Error> {
         let not_reserved = || Error::new(ErrorKind::NotReserved { needed: layout.size_bytes() });
         self.locked.take_returned();
@@ -109,27 +123,35 @@ impl<'c, B: Backend> Session<'c, B> {
         let index = state.find_free(key, layout).ok_or_else(not_reserved)?;
         let slot = &mut state.shapes.get_mut(&key).ok_or_else(not_reserved)?[index];
         let (block, region_bytes) = (Arc::clone(&slot.block), slot.region_bytes);
-        let pool = state.pools.get_mut(&region_bytes).ok_or_else(not_reserved)?;
-        if pool.ready_regions(&state.timeline) == 0
-            && let Some(own) = slot.image.take()
-        {
-            pool.give_back(own, &state.timeline);
-        }
-        let mut image = pool.take_ready(&state.timeline).ok_or_else(not_reserved)?;
-        let written = image.write(&state.timeline, &block, |bytes| pack(block.base(), bytes));
-        let packed = match written.and_then(|packed| image.capture(&block).map(|()| packed)) {
-            Ok(packed) => packed,
-            Err(error) => {
-                pool.give_back(image, &state.timeline);
-                return Err(error);
+        let (packed, image) = if region_bytes == 0 {
+            (pack_nothing(&block, pack)?, None)
+        } else {
+            let pool = state.pools.get_mut(&region_bytes).ok_or_else(not_reserved)?;
+            if pool.ready_regions(&state.timeline) == 0
+                && let Some(own) = slot.image.take()
+            {
+                pool.give_back(own, &state.timeline);
+            }
+            let mut image = pool.take_ready(&state.timeline).ok_or_else(not_reserved)?;
+            let written =
+                image.write(&state.timeline, &block, |bytes| pack(block.base(), block.layout().bounds(), bytes));
+            match written.and_then(|packed| image.capture(&block).map(|()| packed)) {
+                Ok(packed) => (packed, Some(image)),
+                Err(error) => {
+                    pool.give_back(image, &state.timeline);
+                    return Err(error);
+                }
             }
         };
+        // From here on the graph has the block, whatever fails.
+        let zeroed = block.zero();
         let slot = state.take_into_graph(key, index, image).expect("the slot was found under this key");
         state.stats.uploads += 1;
         match &mut state.recording {
             Some(recording) => recording.push(slot),
             None => B::keep_in_graph(&self.shared.stream, Box::new(Kept::new(self.shared, slot)))?,
         }
+        zeroed?;
         Ok((packed, block))
     }
 
@@ -220,6 +242,14 @@ impl<'c, B: Backend> Session<'c, B> {
     }
 }
 
+/// Binds the columns of a set that is scratch alone: there is nothing to copy.
+fn pack_nothing<B: Backend, P>(
+    block: &Block<B>,
+    pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
+) -> Result<P, Error> {
+    pack(block.base(), block.layout().bounds(), &mut [])
+}
+
 /// The size of the staging regions for that layout.
 fn region_bytes_of(layout: &Layout) -> Result<usize, Error> {
     let needed = policy::region_bytes(layout.copy_bytes());
@@ -233,6 +263,9 @@ fn make_ready_regions<B: Backend>(
     region_bytes: usize,
     regions: usize,
 ) -> Result<(), Error> {
+    if region_bytes == 0 {
+        return Ok(());
+    }
     let State { pools, timeline, .. } = state;
     let pool = pools.entry(region_bytes).or_insert_with(|| Pool::new(&shared.stream, region_bytes));
     if pool.ready_regions(timeline) < regions {
@@ -250,8 +283,8 @@ fn make_ready_regions<B: Backend>(
     }
 }
 
-/// Sees to it that there is a region for a new block of this size: one more where the cap allows it, else one that a block gives
-/// up which nobody holds.
+/// Sees to it that there is a region for a new block of this size, if it needs any: one more where the cap allows it, else one
+/// that a block gives up which nobody holds.
 #[cold]
 fn make_staging<B: Backend>(
     state: &mut State<B>,
@@ -259,6 +292,9 @@ fn make_staging<B: Backend>(
     region_bytes: usize,
     options: &CacheOptions,
 ) -> Result<(), Error> {
+    if region_bytes == 0 {
+        return Ok(());
+    }
     loop {
         let room = options.staging_bytes.saturating_sub(state.staging_bytes());
         let pool = state.pools.entry(region_bytes).or_insert_with(|| Pool::new(stream, region_bytes));
@@ -348,10 +384,10 @@ fn send<B: Backend, P>(
     pool: &mut Pool<B>,
     timeline: &mut Timeline<B>,
     stats: &mut CacheStats,
-    pack: impl FnOnce(u64, &mut [u8]) -> Result<P, Error>,
+    pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
 ) -> Result<P, Error> {
     let Slot { block, image, .. } = slot;
-    let packed = pool.send(timeline, block, image, |bytes| pack(block.base(), bytes))?;
+    let packed = pool.send(timeline, block, image, |bytes| pack(block.base(), block.layout().bounds(), bytes))?;
     stats.copies += 1;
     stats.copied_bytes += block.layout().copy_bytes();
     Ok(packed)

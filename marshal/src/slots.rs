@@ -13,7 +13,7 @@ use crate::staging::{Image, Pool, Timeline};
 /// A block, and the staging region that holds what was sent to it last.
 pub(crate) struct Slot<B: Backend> {
     pub(crate) block: Arc<Block<B>>,
-    /// `None` until the first copy. In a graph: what its next launch sends.
+    /// `None` until the first copy, and where nothing is copied. In a graph: what its next launch sends.
     pub(crate) image: Option<Image<B>>,
     /// In a graph: the region that its copy reads from now on, where that is not the image's.
     pub(crate) next: Option<Image<B>>,
@@ -34,8 +34,16 @@ impl<B: Backend> Slot<B> {
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Block<B>, Option<&[u8]>) -> R) -> R {
         match &self.image {
             Some(image) => image.read(|bytes| read(&self.block, Some(bytes))),
+            // Nothing is copied, and nothing can differ.
+            None if self.block.layout().copy_bytes() == 0 => read(&self.block, Some(&[])),
             None => read(&self.block, None),
         }
+    }
+
+    /// Whether a set of the same bytes may have the block. Where kernels write into it, only while nobody else has it.
+    #[inline]
+    pub(crate) fn is_shareable(&mut self) -> bool {
+        !self.block.layout().bounds().has_scratch() || !self.is_held()
     }
 
     /// Whether a set, or work on another stream, needs the bytes as they are.
@@ -114,14 +122,14 @@ impl<B: Backend> State<B> {
     }
 
     /// Takes slot `index` out, into a graph, whose copy reads `image`.
-    pub(crate) fn take_into_graph(&mut self, key: u64, index: usize, image: Image<B>) -> Option<Box<Slot<B>>> {
+    pub(crate) fn take_into_graph(&mut self, key: u64, index: usize, image: Option<Image<B>>) -> Option<Box<Slot<B>>> {
         let slots = self.shapes.get_mut(&key)?;
         let mut slot = slots.remove(index);
         if slots.is_empty() {
             self.shapes.remove(&key);
         }
         self.release(&mut slot);
-        slot.image = Some(image);
+        slot.image = image;
         slot.generation = self.generation;
         self.captured_bytes += slot.block.allocated();
         Some(slot)

@@ -4,12 +4,16 @@ use core::fmt;
 use core::ops::Deref;
 use std::sync::Arc;
 
+use bytemuck::CheckedBitPattern;
+
 use crate::args::{DeviceArgs, pack};
 use crate::backend::{Backend, BackendStream};
 use crate::block::Block;
 use crate::cache::ArgCache;
 use crate::compare::{Compare, Comparison, Shape};
 use crate::copies::{DeviceRange, Memory};
+use crate::cursor::Bounds;
+use crate::element::elements;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::pointer::{DeviceColumn, DevicePointer};
@@ -52,12 +56,15 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
                 args.walk(&mut compare).map(|pointers| (pointers, compare.finish()))
             })?;
             match comparison {
-                Comparison::Equal => return Ok(Uploaded { pointers, block: slots.share(index) }),
+                Comparison::Equal if slot.is_shareable() => {
+                    slot.block.zero()?;
+                    return Ok(Uploaded { pointers, block: slots.share(index) });
+                }
                 Comparison::OtherBytes if free.is_none() && !slot.is_held() => free = Some(index),
-                Comparison::OtherBytes | Comparison::OtherShape => {}
+                Comparison::Equal | Comparison::OtherBytes | Comparison::OtherShape => {}
             }
         }
-        let pack = |base, image: &mut [u8]| pack(args, base, image);
+        let pack = |base, bounds: &Bounds, image: &mut [u8]| pack(args, base, bounds, image);
         let (pointers, block) = match free {
             Some(index) => session.rewrite(key, index, pack)?,
             None => {
@@ -86,7 +93,7 @@ fn capture<A: DeviceArgs + ?Sized, B: Backend>(
     if layout.size_bytes() == 0 {
         return without_bytes(session, args, layout);
     }
-    let (pointers, block) = session.capture(key, &layout, |base, image| pack(args, base, image))?;
+    let (pointers, block) = session.capture(key, &layout, |base, bounds, image| pack(args, base, bounds, image))?;
     Ok(Uploaded { pointers, block })
 }
 
@@ -97,7 +104,7 @@ fn without_bytes<A: DeviceArgs + ?Sized, B: Backend>(
     layout: Layout,
 ) -> Result<Uploaded<A::Pointers, B>, Error> {
     let block = session.without_bytes(layout)?;
-    let pointers = pack(args, block.base(), &mut [])?;
+    let pointers = pack(args, block.base(), block.layout().bounds(), &mut [])?;
     Ok(Uploaded { pointers, block })
 }
 
@@ -109,12 +116,13 @@ impl<S: BackendStream> UploadTarget for S {
         let image_bytes = usize::try_from(layout.copy_bytes()).map_err(|_| {
             Error::new(ErrorKind::TooLarge { needed: layout.copy_bytes(), available: usize::MAX as u64 })
         })?;
-        if image_bytes != 0 && S::Backend::is_capturing(self)? {
+        if layout.size_bytes() != 0 && S::Backend::is_capturing(self)? {
             return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
         }
         let block = Block::allocate(self, layout)?;
         let mut image = vec![0; image_bytes];
-        let pointers = pack(args, block.base(), &mut image)?;
+        let pointers = pack(args, block.base(), block.layout().bounds(), &mut image)?;
+        block.zero()?;
         block.write(image)?;
         Ok(Uploaded { pointers, block: Arc::new(block) })
     }
@@ -238,14 +246,9 @@ impl<P, B: Backend> Uploaded<P, B> {
 
     /// The column's address, when it lies in the block.
     fn address_of<T>(&self, column: DeviceColumn<T>) -> Result<u64, Error> {
-        let (address, base) = (column.pointer().address(), self.block.base());
-        let available = self.block.layout().size_bytes();
-        let needed = (column.len() as u64).saturating_mul(size_of::<T>() as u64);
-        let end = address.checked_sub(base).and_then(|offset| offset.checked_add(needed));
-        if needed == 0 || end.is_some_and(|end| end <= available) {
-            return Ok(address);
-        }
-        Err(Error::new(ErrorKind::NotInSet { address, needed, base, available }))
+        let address = column.pointer().address();
+        self.block.offset_of(address, (column.len() as u64).saturating_mul(size_of::<T>() as u64))?;
+        Ok(address)
     }
 
     /// Copies the whole image back to the host, padding included: `layout().copy_bytes()` bytes. Ordered on the set's stream,
@@ -254,7 +257,42 @@ impl<P, B: Backend> Uploaded<P, B> {
     /// # Errors
     /// When the copy, or work before it on the stream, failed.
     pub fn read_back(&self) -> Result<Vec<u8>, Error> {
-        self.block.read()
+        self.block.read(0, self.block.layout().copy_bytes())
+    }
+
+    /// Copies a column of this set back to the host: what kernels wrote into a [`Scratch`](crate::Scratch), or any other. Ordered
+    /// on the set's stream, and waits for it.
+    ///
+    /// ```
+    /// use marshal::{DeviceArgs, Scratch, host::HostDevice};
+    ///
+    /// #[derive(DeviceArgs)]
+    /// struct Sums { input: Vec<u32>, total: Scratch<u32> }
+    ///
+    /// let stream = HostDevice::new().stream();
+    /// let dev = Sums { input: vec![1, 2, 3], total: Scratch::uninit(1) }.upload(&stream)?;
+    /// let (input, total) = (dev.input, dev.total);
+    /// stream.launch(move |memory| {
+    ///     let sum: u32 = memory.read(input).iter().sum();
+    ///     memory.write_at(total.pointer(), &[sum]);
+    /// })?;
+    /// assert_eq!(dev.fetch(&dev.total)?, [6]);
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the column lies outside of this set's block, an element's bytes are not valid for its type, or the copy, or work
+    /// before it on the stream, failed.
+    pub fn fetch<T: CheckedBitPattern>(&self, column: &DeviceColumn<T>) -> Result<Vec<T>, Error> {
+        let address = column.pointer().address();
+        // usize is at most 64 bits wide on every target of Rust.
+        let size_bytes = (column.len() as u64).saturating_mul(size_of::<T>() as u64);
+        let offset = self.block.offset_of(address, size_bytes)?;
+        let bytes = self.block.read(offset, size_bytes)?;
+        let elements = elements(&bytes, column.len()).map_err(|index| {
+            Error::new(ErrorKind::InvalidElement { index: index as u64, element: core::any::type_name::<T>() })
+        })?;
+        Ok(elements.into_owned())
     }
 }
 

@@ -1,15 +1,15 @@
 //! One walk over the columns, for whoever has a question about them.
 //!
-//! An argument set says its columns once, in [`DeviceArgs::walk`](crate::DeviceArgs::walk). [`Measure`] learns the layout from
-//! it, [`Extent`] its size alone; [`Pack`] writes the image and makes the typed pointers in the same pass. All place columns
-//! through one cursor. The cached mode's visitors are in [`compare`](crate::compare).
+//! An argument set says its columns once, in [`DeviceArgs::walk`](crate::DeviceArgs::walk). The visitors of
+//! [`measure`](crate::measure) learn from it where the columns stand; [`Pack`] writes the image and makes the typed pointers in
+//! the same pass. All place columns through one cursor. The cached mode's visitors are in [`compare`](crate::compare).
 
-use crate::alignment::Alignment;
+use crate::cursor::{Bounds, Cursor};
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
-use crate::layout::{ColumnSpec, Cursor, Layout, LayoutBuilder};
 use crate::pack::{Packer, tile_rows};
 use crate::pointer::{DeviceColumn, DevicePointer};
+use crate::spec::{ColumnSpec, Content};
 
 /// What goes over the columns of an argument set. This crate alone implements it.
 pub trait Visitor: sealed::Sealed {
@@ -18,6 +18,24 @@ pub trait Visitor: sealed::Sealed {
     /// # Errors
     /// When the column does not fit.
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error>;
+
+    /// The next column, one element an item, which `get` makes of it. May be asked more than once for an item, or not at all.
+    ///
+    /// # Errors
+    /// When the column does not fit.
+    fn column_with<S, T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        items: &[S],
+        get: impl Fn(&S) -> T,
+    ) -> Result<DeviceColumn<T>, Error>;
+
+    /// The next column, of `len` elements that do not travel.
+    ///
+    /// # Errors
+    /// When the column does not fit.
+    fn scratch<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: usize)
+    -> Result<DeviceColumn<T>, Error>;
 
     /// The next columns, one a field of the rows.
     ///
@@ -59,9 +77,48 @@ pub(crate) mod sealed {
 }
 
 /// A visitor, or a step of one, that asks no more of a column than its length. For it rows are columns of one length.
-pub(crate) trait ByLength {
+pub(crate) trait ByLength: sealed::Sealed {
     /// The next column, of `len` elements.
-    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error>;
+    fn by_length<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error>;
+}
+
+/// A visitor that is never shown an element.
+pub(crate) trait LengthsAlone: ByLength {}
+
+impl<V: LengthsAlone> Visitor for V {
+    #[inline]
+    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
+        self.by_length(spec, Content::Copied, elements.len())
+    }
+
+    #[inline]
+    fn column_with<S, T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        items: &[S],
+        _: impl Fn(&S) -> T,
+    ) -> Result<DeviceColumn<T>, Error> {
+        self.by_length(spec, Content::Copied, items.len())
+    }
+
+    #[inline]
+    fn scratch<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
+        self.by_length(spec, content, len)
+    }
+
+    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
+        fields_by_length::<R, _>(self, rows.len())
+    }
 }
 
 /// Shows each field of so many rows to `visitor`, as a column.
@@ -80,104 +137,71 @@ impl<V> sealed::Sealed for FieldsByLength<'_, V> {}
 impl<R, V: ByLength> RowVisitor<R> for FieldsByLength<'_, V> {
     #[inline]
     fn field<T: Element>(&mut self, spec: ColumnSpec, _: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
-        self.visitor.by_length(spec, self.rows)
+        self.visitor.by_length(spec, Content::Copied, self.rows)
     }
 }
 
-/// The first visitor: learns the layout, touches no element.
-#[derive(Debug, Default)]
-pub(crate) struct Measure {
-    plan: LayoutBuilder,
-}
-
-impl Measure {
-    /// The layout of what was walked over.
-    pub(crate) fn finish(self) -> Result<Layout, Error> {
-        self.plan.finish()
-    }
-}
-
-impl sealed::Sealed for Measure {}
-
-impl ByLength for Measure {
-    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
-        self.plan.place::<T>(spec, len as u64)?;
-        unbound(spec, len)
-    }
-}
-
-impl Visitor for Measure {
-    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        self.by_length(spec, elements.len())
-    }
-
-    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
-        fields_by_length::<R, _>(self, rows.len())
-    }
-}
-
-/// Learns only how large the image is and how its base is aligned: measure without a map, and without memory.
-#[derive(Debug, Default)]
-pub(crate) struct Extent {
-    cursor: Cursor,
-}
-
-impl Extent {
-    /// The image's bytes, `None` past `u64::MAX`; and the base's alignment.
-    pub(crate) fn finish(self) -> (Option<u64>, Alignment) {
-        (self.cursor.padded_end(), self.cursor.alignment())
-    }
-}
-
-impl sealed::Sealed for Extent {}
-
-impl ByLength for Extent {
-    #[inline]
-    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
-        self.cursor.place::<T>(spec, len as u64)?;
-        unbound(spec, len)
-    }
-}
-
-impl Visitor for Extent {
-    #[inline]
-    fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        self.by_length(spec, elements.len())
-    }
-
-    fn rows<R: Row>(&mut self, rows: &[R]) -> Result<R::Pointers, Error> {
-        fields_by_length::<R, _>(self, rows.len())
-    }
-}
-
-/// The second visitor: writes the image, and binds each column to the block at `base` as it goes.
+/// The visitor that writes the image, and binds each column to the block as it goes.
 #[derive(Debug)]
 pub(crate) struct Pack<'a> {
     base: u64,
+    bounds: &'a Bounds,
     cursor: Cursor,
     packer: Packer<'a>,
 }
 
 impl<'a> Pack<'a> {
-    /// Fills `image`, which is `layout.copy_bytes()` long and goes to the device address `base`.
-    pub(crate) fn new(base: u64, image: &'a mut [u8]) -> Self {
-        Self { base, cursor: Cursor::default(), packer: Packer::new(image) }
+    /// Fills `image`, which is `bounds.copy_bytes()` long and goes to the device address `base`, where a block of those bounds
+    /// begins.
+    #[inline]
+    pub(crate) fn new(base: u64, bounds: &'a Bounds, image: &'a mut [u8]) -> Self {
+        Self { base, bounds, cursor: Cursor::within(bounds), packer: Packer::new(image) }
     }
 
-    /// Zeroes the bytes behind the last column, which ends where the layout's does.
+    /// Zeroes the bytes behind the last column. Every section ends where an earlier walk found it to end.
+    #[inline]
     pub(crate) fn finish(self) -> Result<(), Error> {
-        self.packer.finish(self.cursor.padded_end())
+        self.packer.finish(self.cursor.copied_end())?;
+        if self.cursor.ends_at(self.bounds) {
+            return Ok(());
+        }
+        let found = self.cursor.bounds().map_or(u64::MAX, |bounds| bounds.size_bytes());
+        let expected = self.bounds.size_bytes();
+        Err(Error::new(ErrorKind::Changed { column: "(last scratch)", expected, found }))
     }
 }
 
 impl sealed::Sealed for Pack<'_> {}
 
 impl Visitor for Pack<'_> {
-    #[inline]
+    // Always: left to itself the compiler stops in the middle of a walk, and a small set costs half as much again.
+    #[inline(always)]
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
-        let place = self.cursor.place::<T>(spec, elements.len() as u64)?;
+        let place = self.cursor.place::<T>(spec, Content::Copied, elements.len() as u64)?;
         self.packer.column(spec.name(), place, elements)?;
         bind(self.base, place.offset, elements.len())
+    }
+
+    #[inline]
+    fn column_with<S, T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        items: &[S],
+        get: impl Fn(&S) -> T,
+    ) -> Result<DeviceColumn<T>, Error> {
+        let place = self.cursor.place::<T>(spec, Content::Copied, items.len() as u64)?;
+        self.packer.advance(spec.name(), place)?;
+        self.packer.elements(spec.name(), place, 0, items, get)?;
+        bind(self.base, place.offset, items.len())
+    }
+
+    fn scratch<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
+        self.by_length(spec, content, len)
     }
 
     /// A transpose in one pass over the rows: tile by tile, each tile's fields one after the other.
@@ -199,11 +223,19 @@ impl Visitor for Pack<'_> {
     }
 }
 
-/// Reserves a column, for the tiles to fill.
+/// Reserves a column: for the tiles to fill, or, where it is no part of the image, for the device.
 impl ByLength for Pack<'_> {
-    fn by_length<T: Element>(&mut self, spec: ColumnSpec, len: usize) -> Result<DeviceColumn<T>, Error> {
-        let place = self.cursor.place::<T>(spec, len as u64)?;
-        self.packer.advance(spec.name(), place)?;
+    #[inline]
+    fn by_length<T: Element>(
+        &mut self,
+        spec: ColumnSpec,
+        content: Content,
+        len: usize,
+    ) -> Result<DeviceColumn<T>, Error> {
+        let place = self.cursor.place::<T>(spec, content, len as u64)?;
+        if content == Content::Copied {
+            self.packer.advance(spec.name(), place)?;
+        }
         bind(self.base, place.offset, len)
     }
 }
@@ -222,7 +254,7 @@ impl<R> sealed::Sealed for PackTile<'_, '_, R> {}
 impl<R> RowVisitor<R> for PackTile<'_, '_, R> {
     #[inline]
     fn field<T: Element>(&mut self, spec: ColumnSpec, get: impl Fn(&R) -> T) -> Result<DeviceColumn<T>, Error> {
-        let place = self.cursor.place::<T>(spec, self.rows as u64)?;
+        let place = self.cursor.place::<T>(spec, Content::Copied, self.rows as u64)?;
         self.packer.elements(spec.name(), place, self.first, self.tile, get)?;
         bind(self.base, place.offset, self.rows)
     }

@@ -386,7 +386,7 @@ fn columns_of_many_sets_come_back_in_one_batch<R: Rig>(rig: &R) {
         assert_eq!(fetched.to_vec(ticket), vec![seed; 10 + usize::from(seed)]);
     }
     let error = sets[0].range(sets[1].bytes).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::NotInSet { needed: 11, available: 16, .. }), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::NotInBlock { size_bytes: 11, block_bytes: 16, .. }), "{error}");
 }
 
 fn a_set_of_another_stream_is_taken_through_on<R: Rig>(rig: &R) {

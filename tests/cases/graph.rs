@@ -1,7 +1,7 @@
 //! Uploads in graphs, whichever backend runs them: captured once, refreshed, replayed.
 
 use marshal::backend::{Backend, BackendStream};
-use marshal::{ArgCache, CacheOptions, CapturedGraph, DeviceArgs, Error, ErrorKind, Uploaded};
+use marshal::{ArgCache, CacheOptions, CapturedGraph, DeviceArgs, Error, ErrorKind, Scratch, Uploaded};
 
 use super::{Case, Rig, permutations};
 
@@ -18,6 +18,7 @@ pub(crate) fn all<R: Rig>() -> Vec<Case<R>> {
         ("another_shape_is_refused_and_changes_nothing", another_shape_is_refused_and_changes_nothing),
         ("the_sets_of_a_graph_are_refreshed_one_by_one", the_sets_of_a_graph_are_refreshed_one_by_one),
         ("a_set_of_another_graph_is_refused", a_set_of_another_graph_is_refused),
+        ("every_replay_zeroes_its_scratch", every_replay_zeroes_its_scratch),
         ("a_cold_cache_is_an_error_and_the_capture_stays_valid", a_cold_cache_is_an_error_and_the_capture_stays_valid),
         ("an_upload_beside_copies_in_flight_is_captured", an_upload_beside_copies_in_flight_is_captured),
         ("what_was_only_captured_is_not_taken_for_sent", what_was_only_captured_is_not_taken_for_sent),
@@ -242,6 +243,54 @@ fn a_set_of_another_graph_is_refused<R: Rig>(rig: &R) {
     graph.launch().unwrap();
     assert_eq!(logged(rig, &stream, &log), [1]);
     assert_eq!(graph.sets().1.read_back().unwrap(), [8; 64]);
+}
+
+#[derive(DeviceArgs)]
+struct Counting {
+    data: Vec<u8>,
+    counts: Scratch<u8>,
+}
+
+#[derive(DeviceArgs)]
+struct Workspace {
+    bytes: Scratch<u8>,
+}
+
+fn every_replay_zeroes_its_scratch<R: Rig>(rig: &R) {
+    let stream = rig.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let (data, counts, alone) =
+        (rig.log(&stream, 32, 4, false), rig.log(&stream, 32, 4, false), rig.log(&stream, 32, 4, false));
+    let args = |byte| Counting { data: vec![byte; 32], counts: Scratch::zeroed(32) };
+    let workspace = Workspace { bytes: Scratch::zeroed(32) };
+    cache.reserve(&args(0).layout().unwrap()).unwrap();
+    cache.reserve(&workspace.layout().unwrap()).unwrap();
+    let graph = cache
+        .capture(|stream| {
+            let (dev, workspace) = (args(1).upload(&cache)?, workspace.upload(&cache)?);
+            rig.append(stream, dev.data.pointer(), &data);
+            for (scratch, log) in [(dev.counts.pointer(), &counts), (workspace.bytes.pointer(), &alone)] {
+                rig.append(stream, scratch, log);
+                rig.fill(stream, scratch, 32, 9);
+            }
+            Ok((dev, workspace))
+        })
+        .unwrap();
+    for byte in 1..5 {
+        graph.refresh(|sets| &sets.0, &args(byte)).unwrap();
+        graph.refresh(|sets| &sets.1, &workspace).unwrap();
+        graph.launch().unwrap();
+    }
+    assert_eq!(logged(rig, &stream, &data), [1, 2, 3, 4]);
+    assert_eq!(logged(rig, &stream, &counts), [0; 4]);
+    assert_eq!(logged(rig, &stream, &alone), [0; 4]);
+    assert_eq!(graph.sets().0.fetch(&graph.sets().0.counts).unwrap(), [9; 32]);
+    // Free again, they are zeroed for whoever comes next.
+    drop(graph);
+    let (dev, workspace) = (args(7).upload(&cache).unwrap(), workspace.upload(&cache).unwrap());
+    assert_eq!(dev.fetch(&dev.counts).unwrap(), [0; 32]);
+    assert_eq!(workspace.fetch(&workspace.bytes).unwrap(), [0; 32]);
+    assert_eq!(cache.stats().allocations, 2);
 }
 
 fn a_cold_cache_is_an_error_and_the_capture_stays_valid<R: Rig>(rig: &R) {

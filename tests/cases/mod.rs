@@ -6,7 +6,9 @@ use marshal::backend::BackendStream;
 use marshal::{DeviceArgs, DevicePointer};
 
 pub(crate) mod cache;
+pub(crate) mod columns;
 pub(crate) mod copies;
+pub(crate) mod elements;
 pub(crate) mod graph;
 pub(crate) mod upload;
 
@@ -42,6 +44,9 @@ pub(crate) trait Rig {
 
     /// Waits for `stream`, and gives what was appended.
     fn read_log(&self, stream: &Self::Stream, log: &Self::Log) -> Vec<Vec<u8>>;
+
+    /// Lets a kernel on `stream` write `len` bytes of `byte` from `pointer` on. Returns at once.
+    fn fill(&self, stream: &Self::Stream, pointer: DevicePointer<u8>, len: usize, byte: u8);
 
     /// Keeps `stream` busy until the returned value is dropped.
     fn block(&self, stream: &Self::Stream) -> Box<dyn Send>;

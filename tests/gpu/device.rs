@@ -212,3 +212,13 @@ pub(crate) fn poison(stream: &Arc<CudaStream>, bytes: usize) {
     // SAFETY: allocated above, freed once, behind its last use.
     unsafe { result::free_async(address, stream.cu_stream()) }.unwrap();
 }
+
+/// Fills `len` bytes from `pointer` on, in the order of `stream`.
+pub(crate) fn fill(stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: usize, byte: u8) {
+    if len == 0 {
+        return;
+    }
+    stream.context().bind_to_thread().unwrap();
+    // SAFETY: the caller's set keeps the memory, and no Rust value lives in it.
+    unsafe { result::memset_d8_async(pointer.address(), byte, len, stream.cu_stream()) }.unwrap();
+}

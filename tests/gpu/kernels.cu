@@ -108,3 +108,26 @@ extern "C" __global__ void append(const unsigned char* from, unsigned long long 
         *count = entry + 1;
     }
 }
+
+// Size and alignment of the built-in vector types, in the order of the test.
+extern "C" __global__ void describe_vectors(unsigned* out) {
+    unsigned i = 0;
+#define DESCRIBE(type)          \
+    out[i++] = sizeof(type##2);  \
+    out[i++] = alignof(type##2); \
+    out[i++] = sizeof(type##3);  \
+    out[i++] = alignof(type##3); \
+    out[i++] = sizeof(type##4);  \
+    out[i++] = alignof(type##4);
+    DESCRIBE(char)
+    DESCRIBE(uchar)
+    DESCRIBE(short)
+    DESCRIBE(ushort)
+    DESCRIBE(int)
+    DESCRIBE(uint)
+    DESCRIBE(longlong)
+    DESCRIBE(ulonglong)
+    DESCRIBE(float)
+    DESCRIBE(double)
+#undef DESCRIBE
+}

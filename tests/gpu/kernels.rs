@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::PushKernelArg;
-use marshal::{DeviceArgs, DevicePointer};
+use marshal::{DeviceArgs, DevicePointer, Ragged, vector};
 
 use super::Test;
 use super::device::{Gpu, one_thread};
@@ -15,6 +15,8 @@ pub(crate) const ALL: &[Test] = &[
     ("a_padded_struct_is_read_at_its_padded_offset", a_padded_struct_is_read_at_its_padded_offset),
     ("over_aligned_columns_are_aligned", over_aligned_columns_are_aligned),
     ("a_kernel_follows_a_column_of_pointers", a_kernel_follows_a_column_of_pointers),
+    ("a_kernel_follows_the_rows_of_a_ragged_column", a_kernel_follows_the_rows_of_a_ragged_column),
+    ("both_compilers_lay_out_vectors_alike", both_compilers_lay_out_vectors_alike),
 ];
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -184,4 +186,51 @@ fn a_kernel_follows_a_column_of_pointers(gpu: &Gpu) {
     // and `sums` has one element for each.
     unsafe { launch.launch(one_thread()) }.unwrap();
     assert_eq!(stream.clone_dtoh(&sums).unwrap(), [6, 0, 90, -600]);
+}
+
+#[derive(DeviceArgs)]
+struct RaggedRows {
+    rows: Ragged<i32>,
+    lens: Vec<u32>,
+}
+
+fn a_kernel_follows_the_rows_of_a_ragged_column(gpu: &Gpu) {
+    let stream = gpu.context.new_stream().unwrap();
+    let rows = Ragged::from_rows([&[1, 2, 3][..], &[], &[40, 50], &[-600]]).unwrap();
+    let dev = RaggedRows { rows, lens: vec![3, 0, 2, 1] }.upload(&stream).unwrap();
+    let mut sums = stream.alloc_zeros::<i64>(4).unwrap();
+    let function = gpu.function("sum_rows");
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&dev.rows.rows).arg(&dev.lens).arg(&mut sums);
+    // SAFETY: as in the test above.
+    unsafe { launch.launch(one_thread()) }.unwrap();
+    assert_eq!(stream.clone_dtoh(&sums).unwrap(), [6, 0, 90, -600]);
+}
+
+/// Size and alignment.
+fn describe<T>() -> [u32; 2] {
+    [size_of::<T>(), align_of::<T>()].map(|number| number.try_into().unwrap())
+}
+
+fn both_compilers_lay_out_vectors_alike(gpu: &Gpu) {
+    let stream = gpu.context.new_stream().unwrap();
+    let mut out = stream.alloc_zeros::<u32>(60).unwrap();
+    let function = gpu.function("describe_vectors");
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&mut out);
+    // SAFETY: the kernel takes `unsigned*` and writes 60 of them.
+    unsafe { launch.launch(one_thread()) }.unwrap();
+    let ours = [
+        [describe::<vector::Char2>(), describe::<[i8; 3]>(), describe::<vector::Char4>()],
+        [describe::<vector::UChar2>(), describe::<[u8; 3]>(), describe::<vector::UChar4>()],
+        [describe::<vector::Short2>(), describe::<[i16; 3]>(), describe::<vector::Short4>()],
+        [describe::<vector::UShort2>(), describe::<[u16; 3]>(), describe::<vector::UShort4>()],
+        [describe::<vector::Int2>(), describe::<[i32; 3]>(), describe::<vector::Int4>()],
+        [describe::<vector::UInt2>(), describe::<[u32; 3]>(), describe::<vector::UInt4>()],
+        [describe::<vector::LongLong2>(), describe::<[i64; 3]>(), describe::<vector::LongLong4>()],
+        [describe::<vector::ULongLong2>(), describe::<[u64; 3]>(), describe::<vector::ULongLong4>()],
+        [describe::<vector::Float2>(), describe::<[f32; 3]>(), describe::<vector::Float4>()],
+        [describe::<vector::Double2>(), describe::<[f64; 3]>(), describe::<vector::Double4>()],
+    ];
+    assert_eq!(stream.clone_dtoh(&out).unwrap(), ours.as_flattened().as_flattened());
 }

@@ -1,5 +1,6 @@
 //! What needs a GPU to be seen: streams of every kind, copies behind busy streams, captures, contexts, and what a kernel reads.
 
+pub(crate) mod buffers;
 pub(crate) mod cached;
 pub(crate) mod capture;
 pub(crate) mod copies;
@@ -9,6 +10,7 @@ pub(crate) mod errors;
 pub(crate) mod graph;
 pub(crate) mod kernels;
 pub(crate) mod lifetimes;
+pub(crate) mod scratch;
 pub(crate) mod staging;
 pub(crate) mod streams;
 
@@ -27,6 +29,8 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("capture", capture::ALL),
         ("graph", graph::ALL),
         ("copies", copies::ALL),
+        ("buffers", buffers::ALL),
+        ("scratch", scratch::ALL),
         ("kernels", kernels::ALL),
         ("devices", devices::ALL),
     ];

@@ -4,6 +4,7 @@
 mod cases;
 
 mod cached;
+mod columns;
 mod copies;
 mod graph;
 mod heap;
@@ -32,10 +33,14 @@ fn on_the_host(group: &str, (name, test): (&str, fn())) -> Trial {
 fn main() {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(cases::upload::all().into_iter().map(|case| on_a_device("one_shot", case)));
+    trials.extend(cases::elements::all().into_iter().map(|case| on_a_device("elements", case)));
+    trials.extend(cases::columns::all().into_iter().map(|case| on_a_device("columns", case)));
+    trials.extend(cases::columns::cached().into_iter().map(|case| on_a_device("columns", case)));
     trials.extend(cases::cache::all().into_iter().map(|case| on_a_device("cached", case)));
     trials.extend(cases::graph::all().into_iter().map(|case| on_a_device("graph", case)));
     trials.extend(cases::copies::all().into_iter().map(|case| on_a_device("copies", case)));
     trials.extend(one_shot::ALL.iter().map(|&test| on_the_host("one_shot", test)));
+    trials.extend(columns::ALL.iter().map(|&test| on_the_host("columns", test)));
     trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
     trials.extend(graph::ALL.iter().map(|&test| on_the_host("graph", test)));
     trials.extend(copies::ALL.iter().map(|&test| on_the_host("copies", test)));

@@ -60,6 +60,10 @@ impl Rig for HostRig {
         })
     }
 
+    fn fill(&self, stream: &HostStream, pointer: DevicePointer<u8>, len: usize, byte: u8) {
+        stream.launch(move |memory| memory.write_at(pointer, &vec![byte; len])).unwrap();
+    }
+
     fn block(&self, stream: &HostStream) -> Box<dyn Send> {
         let (gate, blocked) = mpsc::channel::<()>();
         stream

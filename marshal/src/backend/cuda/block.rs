@@ -68,6 +68,17 @@ impl Block {
         stream::handle_from(stream, self.allocation.home)
     }
 
+    /// Zeroes `len` bytes at `offset`, in the order of `stream`; in a capture as a node of the graph.
+    pub(super) fn zero(&self, stream: &CudaStream, offset: u64, len: u64) -> Result<(), Error> {
+        let target = self.range(offset, len)?;
+        let size = to_usize(len)?;
+        driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        // SAFETY: the range lies inside this block, as checked, which is borrowed, and whose free comes behind this work. Zero
+        // bytes are written where kernels write: no Rust value lives there.
+        let zeroed = unsafe { result::memset_d8_async(target, 0, size, self.handle_of(stream)) };
+        zeroed.map_err(driver::failed("cuMemsetD8Async"))
+    }
+
     /// Copies to the host, and waits.
     pub(super) fn read(&self, stream: &CudaStream, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; to_usize(len)?];

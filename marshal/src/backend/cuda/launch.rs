@@ -3,6 +3,7 @@
 use cudarc::driver::DeviceRepr;
 
 use crate::pointer::{DeviceColumn, DevicePointer};
+use crate::ragged::RaggedPointers;
 
 // SAFETY: a kernel's parameter `T*` is 8 bytes, a device address, and so is this: repr(transparent) over a u64 (its size and
 // alignment are asserted beside it). Every bit pattern of an address is a valid `T*`; whether it may be read is the launch's
@@ -13,3 +14,7 @@ unsafe impl<T> DeviceRepr for DevicePointer<T> {}
 // many bytes as the kernel declares for the parameter: the first 8 for `T*`, which are the pointer, or all 16 for
 // `struct { T* pointer; uint64_t len; }`.
 unsafe impl<T> DeviceRepr for DeviceColumn<T> {}
+
+// SAFETY: repr(C) of three columns, without padding (its size is asserted beside it). The launch reads as many bytes as the kernel
+// declares for the parameter: of the first column as above, or all.
+unsafe impl<T, O> DeviceRepr for RaggedPointers<T, O> {}

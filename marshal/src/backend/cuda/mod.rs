@@ -31,12 +31,13 @@
 //! That is right on every thread, and orders more than is needed: threads that share sets are better off with created streams.
 //!
 //! # Pointers to memory of cudarc
-//! [`pointer_to`] and [`pointer_to_mut`] make a [`DevicePointer`](crate::DevicePointer) of a `CudaSlice` or a view of one. A
-//! pointer or a column goes to a kernel as `T*` with [`arg`](cudarc::driver::PushKernelArg::arg). A batch of copies takes the slice
-//! itself.
+//! [`pointer_to`] and [`pointer_to_mut`] make a [`DevicePointer`](crate::DevicePointer) of a `CudaSlice` or a view of one.
+//! [`Buffers`] makes a column of many, which stay borrowed as long as a set has their addresses. A pointer or a column goes to a
+//! kernel as `T*` with [`arg`](cudarc::driver::PushKernelArg::arg). A batch of copies takes the slice itself.
 
 mod batch;
 mod block;
+mod buffers;
 mod driver;
 mod event;
 mod graph;
@@ -58,6 +59,7 @@ use crate::backend::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemor
 use crate::error::Error;
 
 pub use self::block::Block;
+pub use self::buffers::{BufferColumn, Buffers};
 pub use self::driver::is_available;
 pub use self::event::Fence;
 pub use self::graph::Graph;
@@ -106,6 +108,10 @@ impl Backend for Cuda {
 
     fn copy_htod(stream: &Arc<CudaStream>, source: Vec<u8>, block: &Block, offset: u64) -> Result<(), Error> {
         source::copy(stream, source, block, offset)
+    }
+
+    fn zero(stream: &Arc<CudaStream>, block: &Block, offset: u64, len: u64) -> Result<(), Error> {
+        block.zero(stream, offset, len)
     }
 
     fn allocate_staging(stream: &Arc<CudaStream>, region_bytes: usize, regions: usize) -> Result<Vec<Region>, Error> {

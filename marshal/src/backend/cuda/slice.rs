@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys,
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, DriverError, SyncOnDrop, sys,
 };
 
 use super::{Cuda, driver};
@@ -47,7 +47,8 @@ use crate::pointer::DevicePointer;
 /// When the slice belongs to another context than the stream, has no memory (address 0), or the stream cannot wait for it.
 pub fn pointer_to<T, S: DevicePtr<T>>(slice: &S, stream: &Arc<CudaStream>) -> Result<DevicePointer<T>, Error> {
     same_context(slice, stream)?;
-    ordered(stream, || slice.device_ptr(stream))
+    let (pointer, ()) = ordered(stream, || recorded(slice.device_ptr(stream)))?;
+    Ok(pointer)
 }
 
 /// The pointer to the first element of a `CudaSlice` or a mutable view of one, for kernels on `stream` that write it.
@@ -62,10 +63,11 @@ pub fn pointer_to_mut<T, S: DevicePtrMut<T>>(
     stream: &Arc<CudaStream>,
 ) -> Result<DevicePointer<T>, Error> {
     same_context(slice, stream)?;
-    ordered(stream, || slice.device_ptr_mut(stream))
+    let (pointer, ()) = ordered(stream, || recorded(slice.device_ptr_mut(stream)))?;
+    Ok(pointer)
 }
 
-fn same_context<T>(slice: &impl DeviceSlice<T>, stream: &Arc<CudaStream>) -> Result<(), Error> {
+pub(super) fn same_context<T>(slice: &impl DeviceSlice<T>, stream: &Arc<CudaStream>) -> Result<(), Error> {
     if slice.stream().context() == stream.context() {
         return Ok(());
     }
@@ -75,32 +77,34 @@ fn same_context<T>(slice: &impl DeviceSlice<T>, stream: &Arc<CudaStream>) -> Res
     }))
 }
 
-/// The pointer that `order` returns, with the error of the waits that it has parked in the context.
-///
-/// While an error is parked, cudarc's calls return it in place of being made: an older one is taken out first, so that the waits
-/// happen and are not blamed for it, and is parked again afterwards.
-fn ordered<'a, T>(
-    stream: &CudaStream,
-    order: impl FnOnce() -> (sys::CUdeviceptr, SyncOnDrop<'a>),
-) -> Result<DevicePointer<T>, Error> {
-    let address = unparked(stream, || {
-        let (address, recorded) = order();
-        // Records the use on the slice's event.
-        drop(recorded);
-        address
-    })?;
-    DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))
+/// The address, with the use recorded on the slice's event.
+fn recorded((address, use_of_slice): (sys::CUdeviceptr, SyncOnDrop<'_>)) -> (sys::CUdeviceptr, ()) {
+    drop(use_of_slice);
+    (address, ())
 }
 
-/// What `calls` returns, with the error that its waits have parked in the context.
-fn unparked<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> Result<R, Error> {
+/// The pointer that `order` returns, with the error that its waits have parked in the context.
+pub(super) fn ordered<T, R>(
+    stream: &CudaStream,
+    order: impl FnOnce() -> (sys::CUdeviceptr, R),
+) -> Result<(DevicePointer<T>, R), Error> {
+    let ((address, rest), waited) = apart(stream, order);
+    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
+    let pointer = DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))?;
+    Ok((pointer, rest))
+}
+
+/// Runs `calls` of cudarc, and returns the error that they have parked in the context.
+///
+/// While an error is parked, cudarc's calls return it in place of being made: an older one is taken out first, so that the calls
+/// happen and are not blamed for it, and is parked again afterwards.
+pub(super) fn apart<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> (R, Result<(), DriverError>) {
     let context = stream.context();
     let parked = context.check_err();
-    let returned = calls();
-    let waited = context.check_err();
+    let result = calls();
+    let failed = context.check_err();
     context.record_err(parked);
-    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
-    Ok(returned)
+    (result, failed)
 }
 
 /// A slice that is read, or a mutable one that is written.
@@ -109,17 +113,27 @@ struct Slice<S, T> {
     element: PhantomData<fn() -> T>,
 }
 
+/// What a use of `slice` waits for is given to the stream.
+fn begun<'s>(
+    stream: &CudaStream,
+    order: impl FnOnce() -> (u64, SyncOnDrop<'s>),
+) -> Result<(u64, SyncOnDrop<'s>), Error> {
+    let (begun, waited) = apart(stream, order);
+    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
+    Ok(begun)
+}
+
 impl<T, S: DevicePtr<T> + Sync> Tracked<Cuda> for Slice<&S, T> {
     fn begin<'s>(&'s mut self, stream: &'s Arc<CudaStream>) -> Result<(u64, SyncOnDrop<'s>), Error> {
         same_context(self.slice, stream)?;
-        unparked(stream, || self.slice.device_ptr(stream))
+        begun(stream, || self.slice.device_ptr(stream))
     }
 }
 
 impl<T, S: DevicePtrMut<T> + Send> Tracked<Cuda> for Slice<&mut S, T> {
     fn begin<'s>(&'s mut self, stream: &'s Arc<CudaStream>) -> Result<(u64, SyncOnDrop<'s>), Error> {
         same_context(self.slice, stream)?;
-        unparked(stream, || self.slice.device_ptr_mut(stream))
+        begun(stream, || self.slice.device_ptr_mut(stream))
     }
 }
 
@@ -145,8 +159,6 @@ pub(super) fn end_uses(stream: &CudaStream, uses: Vec<SyncOnDrop<'_>>) {
         return;
     }
     // An error is parked, as cudarc does; one that is parked already must not keep the events from being recorded.
-    let context = stream.context();
-    let parked = context.check_err();
-    drop(uses);
-    context.record_err(parked);
+    let ((), failed) = apart(stream, || drop(uses));
+    stream.context().record_err(failed);
 }

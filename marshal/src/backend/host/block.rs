@@ -68,7 +68,7 @@ impl HostBlock {
         match offset.checked_add(size_bytes) {
             Some(end) if end <= self.size_bytes => Ok(self.address + offset),
             _ => Err(fault(format!(
-                "a copy of {size_bytes} bytes at offset {offset} passes the end of the block of {} bytes at {:#x}",
+                "a range of {size_bytes} bytes at offset {offset} passes the end of the block of {} bytes at {:#x}",
                 self.size_bytes, self.address
             ))),
         }

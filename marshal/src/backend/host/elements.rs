@@ -3,23 +3,14 @@
 use std::any::type_name;
 use std::borrow::Cow;
 
-use bytemuck::{CheckedBitPattern, checked};
+use bytemuck::CheckedBitPattern;
 
 use super::memory::POISON;
 
 /// The `len` elements that `bytes`, from device address `address` on, hold.
 pub(super) fn elements<T: CheckedBitPattern>(bytes: &[u8], len: usize, address: u64) -> Result<Cow<'_, [T]>, String> {
-    // Aligned and valid, nearly always. Where it is not, each element is looked at by itself.
-    if let Ok(elements) = checked::try_cast_slice::<u8, T>(bytes)
-        && elements.len() == len
-    {
-        return Ok(Cow::Borrowed(elements));
-    }
-    let element = |index: usize| {
-        let bytes = &bytes[index * size_of::<T>()..][..size_of::<T>()];
-        checked::try_pod_read_unaligned(bytes).map_err(|_| invalid::<T>(index, bytes, address))
-    };
-    (0..len).map(element).collect::<Result<Vec<T>, _>>().map(Cow::Owned)
+    let invalid = |index: usize| invalid::<T>(index, &bytes[index * size_of::<T>()..][..size_of::<T>()], address);
+    crate::element::elements(bytes, len).map_err(invalid)
 }
 
 fn invalid<T>(index: usize, bytes: &[u8], address: u64) -> String {

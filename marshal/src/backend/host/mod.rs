@@ -116,6 +116,10 @@ impl Backend for Host {
         stream.copy_htod(source, block, offset)
     }
 
+    fn zero(stream: &HostStream, block: &HostBlock, offset: u64, len: u64) -> Result<(), Error> {
+        stream.zero(block, offset, len)
+    }
+
     fn allocate_staging(stream: &HostStream, region_bytes: usize, regions: usize) -> Result<Vec<HostRegion>, Error> {
         HostRegion::allocate(stream, region_bytes, regions)
     }

@@ -228,6 +228,14 @@ impl HostStream {
         self.give(Call::Memset, Task::Memset { address, size_bytes, value }, op)
     }
 
+    pub(super) fn zero(&self, block: &HostBlock, offset: u64, size_bytes: u64) -> Result<(), Error> {
+        let address = block.range(offset, size_bytes)?;
+        let op = Op::Memset { stream: self.id(), address, size_bytes, value: 0 };
+        // No larger than the block, which is at most a usize.
+        let size_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+        self.give(Call::Memset, Task::Memset { address, size_bytes, value: 0 }, op)
+    }
+
     /// Whether a live block holds the range, as far as is known before the work runs.
     fn check(&self, address: u64, size_bytes: u64) -> Result<(), Error> {
         let mut state = self.lock();
