@@ -1,7 +1,7 @@
 //! Thirty-two sets at once, as the layers of a model have them: until all are on the device.
 
 use marshal::cuda::Cuda;
-use marshal::{ArgCache, DeviceArgs, Uploaded};
+use marshal::{ArgCache, Batch, DeviceArgs, Uploaded};
 
 use super::args::{COLUMNS, GroupedGemm, GroupedGemmPointers, Touch};
 use super::gpu::{Device, Gpu, Pinned};
@@ -16,7 +16,6 @@ const LAYERS: usize = 32;
 pub(crate) const RAW: &str = "one raw copy of all bytes, source untouched";
 pub(crate) const HAND: &str = "32 packs by hand and one raw copy";
 pub(crate) const EACH: &str = "marshal, 32 cached uploads, changed";
-/// The entry of the batch, where there is one.
 pub(crate) const BATCH: &str = "marshal, a batch of 32, changed";
 
 /// What uses the columns of each layer.
@@ -35,7 +34,7 @@ struct Entry {
     setup: for<'g> fn(&'g Gpu, Vec<GroupedGemm>) -> Box<dyn Way + 'g>,
 }
 
-const ENTRIES: [Entry; 3] = [
+const ENTRIES: [Entry; 4] = [
     Entry {
         name: RAW,
         side: Side::Limit,
@@ -55,6 +54,15 @@ const ENTRIES: [Entry; 3] = [
         setup: |gpu, args| {
             let cache = ArgCache::new(&gpu.stream).expect("a stream of its own");
             Box::new(Each { cache, sets: Vec::with_capacity(args.len()), args })
+        },
+    },
+    Entry {
+        name: BATCH,
+        side: Side::Marshal,
+        calls: "cuMemcpyHtoDAsync",
+        setup: |gpu, args| {
+            let cache = ArgCache::new(&gpu.stream).expect("a stream of its own");
+            Box::new(Together { cache, batch: Batch::new(args) })
         },
     },
 ];
@@ -191,5 +199,25 @@ impl Way for Each {
 
     fn args(&self) -> &[GroupedGemm] {
         &self.args
+    }
+}
+
+/// All layers as one set: one block and one copy.
+struct Together {
+    cache: ArgCache<Cuda>,
+    batch: Batch<GroupedGemm>,
+}
+
+impl Way for Together {
+    fn call(&mut self, number: u64, consume: Consume<'_>) {
+        touch(self.batch.sets_mut(), number);
+        let set = self.batch.upload(&self.cache).expect("uploaded");
+        if let Some(consume) = consume {
+            set.iter().for_each(|pointers| consume(addresses(pointers)));
+        }
+    }
+
+    fn args(&self) -> &[GroupedGemm] {
+        self.batch.sets()
     }
 }
