@@ -5,7 +5,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Index, Member, Type, WherePredicate};
+use syn::{Index, Member, Type};
 
 use crate::generics::Detached;
 use crate::model::{Field, Model, Role, without_references};
@@ -16,10 +16,10 @@ pub(crate) struct Column<'m> {
     pub(crate) field: &'m Field<'m>,
     pub(crate) role: Role,
     /// Which of the columns it is.
-    index: u32,
+    index: usize,
     model: &'m Model<'m>,
     /// What the library looks at: the column, or the element where the field is a plain value.
-    subject: Type,
+    subject: &'m Type,
     /// The same as the pointer struct says it.
     pub(crate) detached: Detached,
     /// Where the subject begins and ends.
@@ -28,10 +28,12 @@ pub(crate) struct Column<'m> {
 }
 
 impl<'m> Column<'m> {
-    pub(crate) fn new(model: &'m Model<'m>, index: u32, field: &'m Field<'m>, role: Role) -> Self {
+    pub(crate) fn new(model: &'m Model<'m>, index: usize, field: &'m Field<'m>, role: Role) -> Self {
         let written = &field.syntax.ty;
-        let subject = if role == Role::Column { without_references(written) } else { written }.clone();
-        let detached = Detached::new(model.syntax, &subject);
+        // What borrows may be a column because it is a reference.
+        let keeps_reference = role != Role::Column || field.words.borrow.is_some();
+        let subject = if keeps_reference { written } else { without_references(written) };
+        let detached = Detached::new(model.syntax, subject, field.words.borrow.is_some());
         let name = model.syntax.ident.span();
         let mut spans = subject.to_token_stream().into_iter().map(|token| token.span().resolved_at(name));
         let first = spans.next().unwrap_or(name);
@@ -41,57 +43,62 @@ impl<'m> Column<'m> {
 
     /// The field's type in the pointer struct.
     pub(crate) fn pointers(&self) -> TokenStream {
-        let (ty, library) = (&self.detached.ty, self.library(self.first));
+        let ty = &self.detached.ty;
         match self.role {
-            Role::Column => self.project(ty, quote!(Pointers)),
-            Role::Scalar | Role::OfRow => quote!(#library::DeviceColumn<#ty>),
-            Role::Host | Role::Unknown => quote!(#library::__private::Malformed),
+            Role::Column => self.project(ty, quote!(Column), quote!(Pointers)),
+            Role::Nested => self.project(ty, quote!(DeviceArgs), quote!(Pointers)),
+            Role::Scalar | Role::OfRow => {
+                let library = self.library(self.first);
+                quote!(#library::DeviceColumn<#ty>)
+            }
+            Role::Host | Role::Unknown => {
+                let library = self.library(self.first);
+                quote!(#library::__private::Malformed)
+            }
         }
     }
 
-    /// The local variable that holds the field.
+    /// The local variable that holds the field's pointers.
     pub(crate) fn variable(&self) -> Ident {
-        format_ident!("__column_{}", self.field.name(), span = Span::mixed_site())
+        format_ident!("__column_{}", self.index, span = Span::mixed_site())
     }
 
-    /// Shows a field of a column struct to `visitor`.
-    pub(crate) fn visit(&self, visitor: &Ident) -> TokenStream {
-        let (subject, variable, spec) = (&self.subject, self.variable(), self.spec());
-        let library = self.library(self.first);
+    /// The column of a column struct, a reference to what the library walks over.
+    pub(crate) fn value(&self, this: &Ident) -> TokenStream {
+        let (reference, mut this, member) = (quote_spanned!(self.first=> &), this.clone(), &self.field.member);
+        this.set_span(this.span().located_at(self.last));
+        let mut member = member.clone();
+        member_at(&mut member, self.last);
+        let field = quote_spanned!(self.last=> #reference #this.#member);
         match self.role {
-            _ if self.is_probed() => {
-                let open = quote_spanned!(self.first=> <);
-                let library = self.library(self.last);
-                let probe = quote_spanned!(self.last=> #open #library::__private::Probe<#subject>>);
-                quote_spanned!(self.last=> #probe::visit(#variable, #spec, #visitor)?)
+            // Named with a lifetime here and with `'static` in the pointer struct, it would be two errors.
+            Role::Column if self.detached.lost_lifetime => {
+                let (subject, library) = (self.subject, self.library(self.last));
+                quote_spanned!(self.last=> <#library::__private::Probe<#subject>>::column(#field))
             }
-            Role::Column => {
-                let visit = self.project(subject, quote!(visit));
-                quote_spanned!(self.last=> #visit(#variable, #spec, #visitor)?)
+            Role::Nested => {
+                let (open, library) = (quote_spanned!(self.first=> &), self.library(self.last));
+                quote_spanned!(self.last=> #open #library::__private::Nested(#field))
             }
             Role::Scalar => {
-                let slice = quote!(#library::__private::from_ref(#variable));
-                quote!(#library::Visitor::column::<#subject>(#visitor, #spec, #slice)?)
+                let library = self.library(self.first);
+                quote_spanned!(self.last=> #library::__private::from_ref(#field))
             }
-            Role::OfRow | Role::Host | Role::Unknown => quote!(#library::__private::malformed()),
+            Role::Column | Role::OfRow | Role::Host | Role::Unknown => field,
         }
     }
 
-    /// Whether the column is shown through the library's `Probe`: named with a lifetime here and with `'static` in the pointer
-    /// struct, it would be two errors.
+    /// Whether the walk asks the library's `Probe`.
     pub(crate) fn is_probed(&self) -> bool {
-        self.role == Role::Column && self.detached.had_lifetime
+        self.role == Role::Column && self.detached.lost_lifetime
     }
 
     /// Shows a field of a row to `visitor`. It is read by value, as a field of a packed struct has no reference.
-    pub(crate) fn visit_row(&self, visitor: &Ident) -> TokenStream {
-        let (subject, member, spec) = (&self.subject, &self.field.member, self.spec());
+    pub(crate) fn visit_row(&self, visitor: &Ident, pointers: &TokenStream) -> TokenStream {
+        let (subject, member, index) = (self.subject, &self.field.member, self.index);
         let library = self.library(self.first);
-        if self.role == Role::OfRow {
-            quote!(#library::RowVisitor::field::<#subject>(#visitor, #spec, |__row: &Self| __row.#member)?)
-        } else {
-            quote!(#library::__private::malformed())
-        }
+        let spec = quote!(#library::__private::spec::<#pointers>(#index));
+        quote!(#library::RowVisitor::field::<#subject>(#visitor, #spec, |__row: &Self| __row.#member)?)
     }
 
     /// The field's name in the definition of the pointer struct, as the macro's own token: lints on names speak of the struct
@@ -110,7 +117,8 @@ impl<'m> Column<'m> {
                 name.set_span(self.last);
                 Member::Named(name)
             }
-            None => Member::Unnamed(Index { index: self.index, span: self.last }),
+            // A struct has less than 2^32 fields: each of them is tokens.
+            None => Member::Unnamed(Index { index: u32::try_from(self.index).unwrap_or(u32::MAX), span: self.last }),
         }
     }
 
@@ -122,66 +130,117 @@ impl<'m> Column<'m> {
         quote!(#this.#member)
     }
 
-    /// That the subject is a column, where no parameter decides it.
-    ///
-    /// The last field decides whether the pointer struct is sized: where its type is an error, each place that names the struct
-    /// is one too. With this said in the where clause of each item that names it, the clause alone is.
-    pub(crate) fn assumption(&self) -> Option<WherePredicate> {
-        if self.role != Role::Column || self.detached.is_generic() {
+    /// The member as the library knows it. What the compiler is to check of the element is checked where this is evaluated.
+    pub(crate) fn member(&self) -> TokenStream {
+        let (ty, name, library) = (&self.detached.ty, self.field.name(), self.library(self.first));
+        let make = match self.role {
+            Role::Column => quote!(column::<#ty>),
+            Role::Nested => quote!(nested::<#ty>),
+            Role::Scalar | Role::OfRow => quote!(column::<[#ty]>),
+            Role::Host | Role::Unknown => return quote!(#library::Member::new::<#library::__private::Malformed>(#name)),
+        };
+        let call = quote_spanned!(self.last=> (#name));
+        let mut member = quote!(#library::__private::#make #call);
+        if let Some(c_type) = &self.field.words.c_type {
+            member = quote!(#library::Member::with_c_type(#member, #c_type));
+        }
+        let align = self.field.words.align;
+        if let Some(align) = align {
+            let (bytes, library) = (align.bytes, self.library(align.span));
+            let column = if self.role == Role::Column { quote!(#ty) } else { quote!([#ty]) };
+            let message = format!(
+                "column `{name}`: `{ALIGN} = {bytes}` is below the element's own alignment: ask for that or more, or remove `{ALIGN}`"
+            );
+            member = quote_spanned!(align.span=> #library::__private::is_aligned::<#column>(#member, #bytes, #message));
+        }
+        // The field's and the struct's both hold; the struct's is 16 where it says nothing.
+        let of_struct = self.model.words.align.map(|align| align.bytes);
+        let bytes = match (align.map(|align| align.bytes), of_struct) {
+            (None, None) => return member,
+            (Some(of_field), None) => of_field.max(DEFAULT_ALIGNMENT),
+            (of_field, Some(of_struct)) => of_field.unwrap_or(of_struct).max(of_struct),
+        };
+        if self.role == Role::Nested {
+            return member;
+        }
+        quote!(#library::__private::aligned(#member, #bytes))
+    }
+
+    /// A check that no `usize` is the element, as a statement of a `const`: where parameters decide, it passes. It is left out where
+    /// every name in the type is a well-known one of something else, for the compiler's sake.
+    pub(crate) fn word_check(&self) -> Option<TokenStream> {
+        let is_column = matches!(self.role, Role::Column | Role::Scalar | Role::OfRow);
+        if !is_column || self.detached.is_generic() || !may_be_word(self.subject.to_token_stream()) {
             return None;
         }
-        let (ty, library) = (&self.detached.ty, self.library(self.first));
-        let bound = quote_spanned!(self.last=> #library::Column);
-        syn::parse2(quote!(#ty: #bound)).ok()
+        let (pointers, open, library) = (self.pointers(), quote_spanned!(self.first=> <), self.library(self.last));
+        let word = quote_spanned!(self.last=> #open #library::__private::Probe<#pointers>>::WORD);
+        Some(quote_spanned!(self.last=> let () = #word;))
     }
 
-    /// What the compiler is to check of the element, as a statement of a `const`.
-    pub(crate) fn check(&self) -> Option<TokenStream> {
-        let ty = &self.detached.ty;
-        let library = self.library(self.first);
-        let element = match self.role {
-            Role::Column => quote!(<#library::__private::Probe<#ty>>::ELEMENT),
-            Role::Scalar | Role::OfRow => quote!(#library::__private::Layout::new::<#ty>()),
-            Role::Host | Role::Unknown => return None,
-        };
-        let Some(align) = self.field.words.align else {
-            let has_bytes = quote_spanned!(self.last=> #library::__private::has_bytes);
-            return Some(quote_spanned!(self.last=> #has_bytes(#element);));
-        };
-        let (name, bytes, library) = (self.field.name(), align.bytes, self.library(align.span));
-        let message = format!(
-            "column `{name}`: `{ALIGN} = {bytes}` is below the element's own alignment: ask for that or more, or remove `{ALIGN}`"
-        );
-        Some(quote_spanned!(align.span=> #library::__private::is_aligned(#element, #bytes, #message);))
-    }
-
-    /// The column's name and least alignment: the field's and the struct's both hold, and the struct's has a default.
-    fn spec(&self) -> TokenStream {
-        let (name, library) = (self.field.name(), self.model.library());
-        let spec = quote!(#library::ColumnSpec::new(#name));
-        let alignment = match (self.field.words.align, self.model.words.align) {
-            (None, None) => return spec,
-            (Some(align), None) => {
-                let bytes = align.bytes;
-                quote!(#library::Alignment::max(#library::Alignment::VECTOR_LOAD, #library::__private::alignment(#bytes)))
-            }
-            (of_field, Some(of_struct)) => {
-                let bytes = of_field.map_or(of_struct.bytes, |align| align.bytes.max(of_struct.bytes));
-                quote!(#library::__private::alignment(#bytes))
-            }
-        };
-        quote!(const { #library::ColumnSpec::with_alignment(#spec, #alignment) })
-    }
-
-    /// `<ty as Column>::item`, from the subject's begin to its end.
-    fn project(&self, ty: &Type, item: TokenStream) -> TokenStream {
-        let (open, item) = (quote_spanned!(self.first=> <), respan(item, self.last));
+    /// `<ty as of>::item`, from the subject's begin to its end.
+    fn project(&self, ty: &Type, of: TokenStream, item: TokenStream) -> TokenStream {
+        let (open, of, item) = (quote_spanned!(self.first=> <), respan(of, self.last), respan(item, self.last));
         let library = self.library(self.last);
-        quote_spanned!(self.last=> #open #ty as #library::Column>::#item)
+        quote_spanned!(self.last=> #open #ty as #library::#of>::#item)
     }
 
     fn library(&self, span: Span) -> TokenStream {
         respan(self.model.library(), span)
+    }
+}
+
+/// What a column is aligned to where nothing is said, as the library has it.
+const DEFAULT_ALIGNMENT: u64 = 16;
+
+/// Names of types that are no `usize`, whatever stands beside them.
+const NO_WORDS: &[&str] = &[
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "u128",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "f32",
+    "f64",
+    "bool",
+    "char",
+    "Vec",
+    "Box",
+    "Arc",
+    "Rc",
+    "Cow",
+    "Option",
+    "DevicePointer",
+    "marshal",
+    "std",
+    "alloc",
+    "core",
+    "static",
+    "mut",
+];
+
+fn may_be_word(tokens: TokenStream) -> bool {
+    let mut after_quote = false;
+    tokens.into_iter().any(|token| {
+        let is_lifetime =
+            core::mem::replace(&mut after_quote, matches!(&token, TokenTree::Punct(p) if p.as_char() == '\''));
+        match token {
+            TokenTree::Ident(name) => !is_lifetime && !NO_WORDS.iter().any(|known| name == known),
+            TokenTree::Group(group) => may_be_word(group.stream()),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+        }
+    })
+}
+
+fn member_at(member: &mut Member, span: Span) {
+    match member {
+        Member::Named(name) => name.set_span(name.span().located_at(span)),
+        Member::Unnamed(index) => index.span = index.span.located_at(span),
     }
 }
 

@@ -1,31 +1,49 @@
 //! The expansion: a list of columns and calls. Offsets are the library's; there is no arithmetic on them here, and no
-//! `unsafe`.
+//! `unsafe`. It says as little as it can: what all structs have in common stands in the library, compiled once.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use crate::column::Column;
 use crate::generics::PointerGenerics;
 use crate::model::{Model, Role};
 use crate::pointers;
 
+/// The most columns that the library walks over in one call.
+const COLUMNS_A_CALL: usize = 16;
+
 /// All code for `model`. Where something is not understood, the same items are there, so that their users do not fail too.
 pub(crate) fn expand(model: &Model<'_>) -> TokenStream {
     let columns: Vec<_> =
-        model.columns().zip(0..).map(|((field, role), index)| Column::new(model, index, field, role)).collect();
+        model.columns().enumerate().map(|(index, (field, role))| Column::new(model, index, field, role)).collect();
     let understood = columns.iter().filter(|column| column.role != Role::Unknown);
-    let mut generics = PointerGenerics::new(model.syntax, understood.map(|column| &column.detached));
-    if let Some(is_column) = columns.last().and_then(Column::assumption) {
-        generics.assume(&is_column);
-    }
+    let generics = PointerGenerics::new(model.syntax, understood.map(|column| &column.detached));
 
     let pointers = pointers::expand(model, &columns, &generics.of_pointers);
     let args = args(model, &columns, &generics);
-    // A generic struct is checked when it is used. A `const` stops at its first failure: each column has one of its own.
-    let (library, lints) = (model.library(), model.lints());
-    let checks = columns.iter().filter(|column| !column.detached.is_generic()).filter_map(Column::check);
-    let checks = quote!(#(#lints const _: () = { use #library::__private::NoColumn as _; #checks };)*);
+    let checks = checks(model, &columns, &generics);
     quote!(#pointers #args #checks)
+}
+
+/// Evaluates the members where the struct is written. Of a generic struct they are known when it is used: the compiler checks then.
+fn checks(model: &Model<'_>, columns: &[Column<'_>], generics: &PointerGenerics) -> Option<TokenStream> {
+    if columns.is_empty() || columns.iter().any(|column| column.detached.is_generic()) {
+        return None;
+    }
+    let (library, pointers, lints) = (model.library(), model.pointers(), model.lints());
+    let statics: Vec<_> = generics.of_pointers.lifetimes().map(|_| quote!('static)).collect();
+    let statics = (!statics.is_empty()).then(|| quote!(<#(#statics),*>));
+    let words = columns.iter().filter_map(Column::word_check);
+    let mut words = words.peekable();
+    let probe = words.peek().is_some().then(|| quote!(use #library::__private::Otherwise as _;));
+    Some(quote! {
+        #lints
+        const _: &[#library::Member] = {
+            #probe
+            #(#words)*
+            <#pointers #statics as #library::KernelStruct>::MEMBERS
+        };
+    })
 }
 
 /// `DeviceArgs` for a column struct, `Row` for a row.
@@ -36,68 +54,78 @@ fn args(model: &Model<'_>, columns: &[Column<'_>], generics: &PointerGenerics) -
     let (_, ty_generics, _) = model.syntax.generics.split_for_impl();
     let (_, pointer_generics, _) = generics.of_pointers.split_for_impl();
     let visitor = format_ident!("__visitor", span = Span::mixed_site());
-    let result = quote!(#library::__private::Result<Self::Pointers, #library::Error>);
-    // The elements of a generic struct are known when it is used: the compiler checks then.
-    let checks = columns.iter().filter(|column| column.detached.is_generic() && column.field.words.align.is_some());
-    let checks: Vec<_> = checks.filter_map(Column::check).collect();
-    let is_probed = !checks.is_empty() || columns.iter().any(Column::is_probed);
-    let probe = is_probed.then(|| quote!(use #library::__private::NoColumn as _;));
-    let start = quote!(#probe #(const { #checks })*);
+    let pointers = quote!(#pointers #pointer_generics);
+    let result = quote!(#library::__private::Result<#pointers, #library::Error>);
+    let is_malformed = model.is_malformed() || columns.iter().any(|column| column.role == Role::Unknown);
 
     let (of, walk) = if model.is_row() {
-        let body = row(model, columns, &visitor);
-        let signature = quote!(fn fields<__V: #library::RowVisitor<Self>>(#visitor: &mut __V) -> #result);
-        (quote!(Row), quote!(#signature { #start #body }))
+        let body = if is_malformed {
+            quote!(#library::__private::malformed())
+        } else {
+            row(model, columns, &visitor, &pointers)
+        };
+        (quote!(Row), quote!(fn fields<__V: #library::RowVisitor<Self>>(#visitor: &mut __V) -> #result { #body }))
     } else {
-        let body = column_struct(model, columns, &visitor);
-        let signature = quote!(fn walk<__V: #library::Visitor>(&self, #visitor: &mut __V) -> #result);
-        (quote!(DeviceArgs), quote!(#[inline] #signature { #start #body }))
+        let body = if is_malformed {
+            quote!(#library::__private::malformed())
+        } else {
+            column_struct(model, columns, &visitor, &pointers)
+        };
+        let this = Ident::new("self", model.syntax.ident.span());
+        let signature = quote!(fn walk<__V: #library::Visitor>(&#this, #visitor: &mut __V) -> #result);
+        (quote!(DeviceArgs), quote!(#[inline] #signature { #body }))
     };
     quote! {
         #lints
         #[automatically_derived]
         impl #impl_generics #library::#of for #name #ty_generics #where_clause {
-            type Pointers = #pointers #pointer_generics;
+            type Pointers = #pointers;
             #walk
         }
     }
 }
 
-/// Takes `self` apart with a pattern that names every field: a field that an attribute macro adds behind the derive's back
-/// does not compile.
-fn column_struct(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident) -> TokenStream {
+/// A pattern names every field: one that an attribute macro adds behind the derive's back does not compile.
+fn column_struct(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, pointers: &TokenStream) -> TokenStream {
     let library = model.library();
-    if model.is_malformed() {
-        return quote!(#library::__private::malformed());
-    }
-    let members = model.fields.iter().map(|field| &field.member);
-    let patterns = model.fields.iter().map(|field| {
-        let column = columns.iter().find(|column| column.field.member == field.member && column.role != Role::Unknown);
-        column.map_or_else(
-            || quote!(_),
-            |column| {
-                let variable = column.variable();
-                quote!(#variable)
-            },
-        )
+    let this = Ident::new("self", model.syntax.ident.span());
+    let error = format_ident!("__error", span = Span::mixed_site());
+    let built = pointers::build(model, columns, |column| column.variable().into_token_stream());
+    // From the last call to the first, each around those behind it: a match is cheaper to compile than `?`.
+    let calls = columns.chunks(COLUMNS_A_CALL).enumerate().rev();
+    let walk = calls.fold(quote!(#library::__private::Ok(#built)), |rest, (call, columns)| {
+        let function = format_ident!("columns{}", columns.len());
+        let first = call * COLUMNS_A_CALL;
+        let (values, variables) =
+            (columns.iter().map(|column| column.value(&this)), columns.iter().map(Column::variable));
+        quote! {
+            match #library::__private::#function(
+                #visitor,
+                <#pointers as #library::KernelStruct>::MEMBERS,
+                #first,
+                #(#values),*
+            ) {
+                #library::__private::Ok((#(#variables,)*)) => #rest,
+                #library::__private::Err(#error) => #library::__private::Err(#error),
+            }
+        }
     });
-    let pointers = pointers::build(model, columns, |column| column.visit(visitor));
+    let members = model.fields.iter().map(|field| &field.member);
+    let probe = columns.iter().any(Column::is_probed).then(|| quote!(use #library::__private::Otherwise as _;));
     quote! {
-        let Self { #(#members: #patterns),* } = self;
-        #library::__private::Ok(#pointers)
+        #probe
+        let Self { #(#members: _),* } = #this;
+        #walk
     }
 }
 
 /// As for a column struct, a pattern names every field.
-fn row(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident) -> TokenStream {
+fn row(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, pointers: &TokenStream) -> TokenStream {
     let library = model.library();
-    if model.is_malformed() {
-        return quote!(#library::__private::malformed());
-    }
     let members = model.fields.iter().map(|field| &field.member);
-    let pointers = pointers::build(model, columns, |column| column.visit_row(visitor));
+    let built = pointers::build(model, columns, |column| column.visit_row(visitor, pointers));
     quote! {
         let _: fn(&Self) = |Self { #(#members: _),* }| {};
-        #library::__private::Ok(#pointers)
+        #library::__private::Ok(#built)
     }
 }

@@ -30,6 +30,8 @@ pub(crate) enum Role {
     Column,
     /// A column of one element.
     Scalar,
+    /// Columns of a set within the set, through the trait `DeviceArgs`.
+    Nested,
     /// A column of one element a row.
     OfRow,
     /// No column: the field stays on the host.
@@ -90,6 +92,8 @@ impl<'a> Model<'a> {
             Role::OfRow
         } else if field.words.scalar.is_some() {
             Role::Scalar
+        } else if field.words.nested.is_some() {
+            Role::Nested
         } else {
             Role::Column
         }

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Attribute, Generics};
+use syn::{Attribute, Generics, LitStr};
 
 use crate::column::Column;
 use crate::model::Model;
@@ -13,7 +13,9 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
     let (library, pointers, lints) = (model.library(), model.pointers(), model.lints());
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let definition = definition(model, columns, generics);
-    let (clone, debug) = (clone(model, columns), debug(model, columns));
+    let debug = debug(model, columns);
+    let name = model.words.name.as_ref().map_or_else(|| pointers.unraw().to_string(), LitStr::value);
+    let members = columns.iter().map(Column::member);
     quote! {
         #definition
 
@@ -21,7 +23,9 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
         #[automatically_derived]
         impl #impl_generics #library::__private::Clone for #pointers #ty_generics #where_clause {
             #[inline]
-            #clone
+            fn clone(&self) -> Self {
+                *self
+            }
         }
 
         #lints
@@ -32,6 +36,13 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
         #[automatically_derived]
         impl #impl_generics #library::__private::Debug for #pointers #ty_generics #where_clause {
             #debug
+        }
+
+        #lints
+        #[automatically_derived]
+        impl #impl_generics #library::KernelStruct for #pointers #ty_generics #where_clause {
+            const NAME: &'static str = #name;
+            const MEMBERS: &'static [#library::Member] = &[#(#members),*];
         }
     }
 }
@@ -84,37 +95,22 @@ pub(crate) fn build(
     quote!(#pointers { #(#labels: #values),* })
 }
 
-/// Field by field, and not `*self`: where a field's type is an error, the body then is that same error.
-fn clone(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
-    let this = Ident::new("self", model.syntax.ident.span());
-    let copy = build(model, columns, |column| column.access(&this));
-    quote!(fn clone(&#this) -> Self { #copy })
-}
-
 /// As `#[derive(Debug)]` prints, without a bound on the elements.
 fn debug(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
     let library = model.library();
     let title = model.pointers().unraw().to_string();
     let this = Ident::new("self", model.syntax.ident.span());
     let formatter = format_ident!("__formatter", span = Span::mixed_site());
-    let debug = format_ident!("__debug", span = Span::mixed_site());
-    let (open, builder) = if model.is_tuple() {
-        (quote!(debug_tuple), quote!(DebugTuple))
-    } else {
-        (quote!(debug_struct), quote!(DebugStruct))
-    };
-    // Methods are called by their paths: a trait that is in scope may have one of the same name for every type.
-    let builder = quote!(#library::__private::#builder);
-    let fields = columns.iter().map(|column| {
-        let value = column.access(&this);
-        let name = (!model.is_tuple()).then(|| column.field.name()).into_iter();
-        quote!(#builder::field(&mut #debug, #(#name,)* &#value);)
-    });
+    let values = columns.iter().map(|column| column.access(&this));
     quote! {
+        #[inline]
         fn fmt(&#this, #formatter: &mut #library::__private::Formatter<'_>) -> #library::__private::FmtResult {
-            let mut #debug = #library::__private::Formatter::#open(#formatter, #title);
-            #(#fields)*
-            #builder::finish(&mut #debug)
+            #library::__private::debug(
+                #formatter,
+                #title,
+                <Self as #library::KernelStruct>::MEMBERS,
+                &[#(&#values),*],
+            )
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::element::Element;
 use crate::error::Error;
+use crate::kernel_struct::KernelStruct;
 use crate::layout::ColumnSpec;
 use crate::pointer::DeviceColumn;
 use crate::walk::Visitor;
@@ -22,7 +23,7 @@ use crate::walk::Visitor;
 )]
 pub trait Column {
     /// What the field is in the generated pointer struct.
-    type Pointers: Copy + fmt::Debug;
+    type Pointers: KernelStruct + fmt::Debug;
 
     /// Size and alignment of the element, where the column has one. The derive checks `align` against it.
     #[doc(hidden)]

@@ -10,6 +10,8 @@ use crate::block::Block;
 use crate::cache::ArgCache;
 use crate::compare::{Compare, Comparison, Shape};
 use crate::error::{Error, ErrorKind};
+use crate::kernel_arg::KernelArg;
+use crate::kernel_struct::KernelStruct;
 use crate::layout::Layout;
 use crate::pointer::DevicePointer;
 use crate::session::Session;
@@ -51,7 +53,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
                 Ok((args.walk(&mut compare)?, compare.finish()))
             })?;
             match comparison {
-                Comparison::Equal => return Ok(Uploaded { pointers, block: slots.share(index) }),
+                Comparison::Equal => return Ok(Uploaded { pointers: KernelArg(pointers), block: slots.share(index) }),
                 Comparison::OtherBytes if free.is_none() && !slot.is_held() => free = Some(index),
                 Comparison::OtherBytes | Comparison::OtherShape => {}
             }
@@ -67,7 +69,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
                 session.write_new(key, &layout, pack)?
             }
         };
-        Ok(Uploaded { pointers, block })
+        Ok(Uploaded { pointers: KernelArg(pointers), block })
     }
 }
 
@@ -82,7 +84,7 @@ fn upload_without_a_call<A: DeviceArgs + ?Sized, B: Backend>(
     }
     let block = session.without_bytes(layout)?;
     let pointers = pack(args, block.base(), &mut [])?;
-    Ok(Uploaded { pointers, block })
+    Ok(Uploaded { pointers: KernelArg(pointers), block })
 }
 
 impl<S: BackendStream> UploadTarget for S {
@@ -100,7 +102,7 @@ impl<S: BackendStream> UploadTarget for S {
         let mut image = vec![0; image_bytes];
         let pointers = pack(args, block.base(), &mut image)?;
         block.write(image)?;
-        Ok(Uploaded { pointers, block: Arc::new(block) })
+        Ok(Uploaded { pointers: KernelArg(pointers), block: Arc::new(block) })
     }
 }
 
@@ -125,7 +127,7 @@ impl<S: BackendStream> UploadTarget for S {
 /// ```
 #[must_use = "the block is freed when the set is dropped"]
 pub struct Uploaded<P, B: Backend> {
-    pointers: P,
+    pointers: KernelArg<P>,
     block: Arc<Block<B>>,
 }
 
@@ -198,6 +200,30 @@ impl<P, B: Backend> Uploaded<P, B> {
     }
 }
 
+impl<P: KernelStruct, B: Backend> Uploaded<P, B> {
+    /// The whole pointer struct, to be passed to a kernel by value: `launch.arg(dev.as_kernel_arg())` with cudarc. The kernel
+    /// declares the parameter as [`cuda_header`](crate::cuda_header) does. A set of tuples or without columns does not compile here.
+    ///
+    /// ```
+    /// use marshal::{DeviceArgs, host::HostDevice};
+    ///
+    /// #[derive(DeviceArgs)]
+    /// struct Sizes { m: Vec<i32>, n: Vec<i32> }
+    ///
+    /// let stream = HostDevice::new().stream();
+    /// let dev = Sizes { m: vec![1, 2], n: vec![3, 4] }.upload(&stream)?;
+    /// let arg = *dev.as_kernel_arg();
+    /// stream.launch(move |memory| assert_eq!(memory.read(arg.n), [3, 4]))?;
+    /// # stream.synchronize()?;
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn as_kernel_arg(&self) -> &KernelArg<P> {
+        const { KernelArg::<P>::CHECK }
+        &self.pointers
+    }
+}
+
 impl<P, B: Backend> Deref for Uploaded<P, B> {
     type Target = P;
 
@@ -209,7 +235,7 @@ impl<P, B: Backend> Deref for Uploaded<P, B> {
 impl<P: fmt::Debug, B: Backend> fmt::Debug for Uploaded<P, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Uploaded")
-            .field("pointers", &self.pointers)
+            .field("pointers", &self.pointers.0)
             .field("layout", self.block.layout())
             .finish_non_exhaustive()
     }
@@ -225,6 +251,14 @@ pub struct OnStream<'a, P, B: Backend> {
     stream: Option<B::Stream>,
 }
 
+impl<P: KernelStruct, B: Backend> OnStream<'_, P, B> {
+    /// The whole pointer struct, to be passed to a kernel by value; see [`Uploaded::as_kernel_arg`].
+    #[must_use]
+    pub const fn as_kernel_arg(&self) -> &KernelArg<P> {
+        self.set.as_kernel_arg()
+    }
+}
+
 impl<P, B: Backend> Deref for OnStream<'_, P, B> {
     type Target = P;
 
@@ -235,7 +269,7 @@ impl<P, B: Backend> Deref for OnStream<'_, P, B> {
 
 impl<P: fmt::Debug, B: Backend> fmt::Debug for OnStream<'_, P, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnStream").field("pointers", &self.set.pointers).finish_non_exhaustive()
+        f.debug_struct("OnStream").field("pointers", &self.set.pointers.0).finish_non_exhaustive()
     }
 }
 

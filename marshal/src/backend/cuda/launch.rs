@@ -2,6 +2,8 @@
 
 use cudarc::driver::DeviceRepr;
 
+use crate::kernel_arg::KernelArg;
+use crate::kernel_struct::KernelStruct;
 use crate::pointer::{DeviceColumn, DevicePointer};
 
 // SAFETY: a kernel's parameter `T*` is 8 bytes, a device address, and so is this: repr(transparent) over a u64 (its size and
@@ -13,3 +15,9 @@ unsafe impl<T> DeviceRepr for DevicePointer<T> {}
 // many bytes as the kernel declares for the parameter: the first 8 for `T*`, which are the pointer, or all 16 for
 // `struct { T* pointer; uint64_t len; }`.
 unsafe impl<T> DeviceRepr for DeviceColumn<T> {}
+
+// SAFETY: repr(transparent) over a pointer struct, whose layout is that of C by `KernelStruct::IS_C`: `as_kernel_arg`, which alone
+// gives such a reference, does not compile otherwise, nor for a struct of no bytes or of an alignment that parameters do not
+// keep. Its members are addresses and lengths. The launch reads as many bytes as the kernel declares; that the declaration is that of
+// `cuda_header` is the launch's obligation.
+unsafe impl<P: KernelStruct> DeviceRepr for KernelArg<P> {}
