@@ -4,11 +4,13 @@
 //! the compiler says equal errors once. What cannot be said equally goes through the library's `Probe`, which fails nowhere.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Index, Member, Type};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Index, Member, Type, WherePredicate};
 
 use crate::generics::Detached;
 use crate::model::{Field, Model, Role, without_references};
+use crate::parse::Align;
+use crate::plain;
 use crate::symbol::ALIGN;
 
 /// A field that becomes a column.
@@ -58,9 +60,17 @@ impl<'m> Column<'m> {
         }
     }
 
-    /// The local variable that holds the field's pointers.
-    pub(crate) fn variable(&self) -> Ident {
-        format_ident!("__column_{}", self.index, span = Span::mixed_site())
+    /// The pointers of the column, which stand in `some` at `place`.
+    pub(crate) fn out_of(&self, some: &Ident, place: usize) -> TokenStream {
+        let mut some = some.clone();
+        some.set_span(some.span().located_at(self.first));
+        let place = Index { index: u32::try_from(place).unwrap_or(u32::MAX), span: self.last };
+        quote!(#some.#place)
+    }
+
+    /// Its place among the columns.
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// The column of a column struct, a reference to what the library walks over.
@@ -69,34 +79,51 @@ impl<'m> Column<'m> {
         this.set_span(this.span().located_at(self.last));
         let mut member = member.clone();
         member_at(&mut member, self.last);
-        let field = quote_spanned!(self.last=> #reference #this.#member);
+        let (field, subject) = (quote_spanned!(self.last=> #reference #this.#member), self.subject);
         match self.role {
-            // Named with a lifetime here and with `'static` in the pointer struct, it would be two errors.
-            Role::Column if self.detached.lost_lifetime => {
-                let (subject, library) = (self.subject, self.library(self.last));
-                quote_spanned!(self.last=> <#library::__private::Probe<#subject>>::column(#field))
-            }
+            Role::Column if self.is_probed() => self.probed(quote!(#subject), field),
+            Role::Scalar if self.is_probed() => self.probed(quote!([#subject]), self.slice(field)),
             Role::Nested => {
                 let (open, library) = (quote_spanned!(self.first=> &), self.library(self.last));
                 quote_spanned!(self.last=> #open #library::__private::Nested(#field))
             }
-            Role::Scalar => {
-                let library = self.library(self.first);
-                quote_spanned!(self.last=> #library::__private::from_ref(#field))
+            Role::Scalar => self.slice(field),
+            Role::Unknown => {
+                let library = self.library(self.last);
+                quote_spanned!(self.last=> &#library::__private::Malformed)
             }
-            Role::Column | Role::OfRow | Role::Host | Role::Unknown => field,
+            Role::Column | Role::OfRow | Role::Host => field,
         }
     }
 
-    /// Whether the walk asks the library's `Probe`.
+    /// Whether the walk asks the library's `Probe`, since the type may be no column: it would be an error here too. What is plainly one
+    /// goes without, as that is less to compile.
     pub(crate) fn is_probed(&self) -> bool {
-        self.role == Role::Column && self.detached.lost_lifetime
+        match self.role {
+            Role::Column => !plain::is_column(self.subject),
+            Role::Scalar => !plain::is_element(self.subject),
+            Role::Nested | Role::OfRow | Role::Host | Role::Unknown => false,
+        }
+    }
+
+    fn probed(&self, column: TokenStream, field: TokenStream) -> TokenStream {
+        let library = self.library(self.last);
+        quote_spanned!(self.last=> <#library::__private::Probe<#column>>::column(#field))
+    }
+
+    /// A slice of one.
+    fn slice(&self, field: TokenStream) -> TokenStream {
+        let library = self.library(self.last);
+        quote_spanned!(self.last=> #library::__private::from_ref(#field))
     }
 
     /// Shows a field of a row to `visitor`. It is read by value, as a field of a packed struct has no reference.
     pub(crate) fn visit_row(&self, visitor: &Ident, pointers: &TokenStream) -> TokenStream {
         let (subject, member, index) = (self.subject, &self.field.member, self.index);
         let library = self.library(self.first);
+        if self.role != Role::OfRow {
+            return quote!(#library::__private::malformed());
+        }
         let spec = quote!(#library::__private::spec::<#pointers>(#index));
         quote!(#library::RowVisitor::field::<#subject>(#visitor, #spec, |__row: &Self| __row.#member)?)
     }
@@ -130,28 +157,83 @@ impl<'m> Column<'m> {
         quote!(#this.#member)
     }
 
+    /// That the subject is what its role says, where no parameter decides it.
+    ///
+    /// The last field decides whether the pointer struct is sized: where its type is an error, each place that names the struct
+    /// is one too. With this said in the where clause of each item that names it, the clause alone is.
+    pub(crate) fn assumption(&self) -> Option<WherePredicate> {
+        let of = match self.role {
+            Role::Column => quote!(Column),
+            Role::Nested => quote!(DeviceArgs),
+            Role::Scalar | Role::OfRow | Role::Host | Role::Unknown => return None,
+        };
+        if self.detached.is_generic() || !self.detached.borrows.is_empty() {
+            return None;
+        }
+        let (ty, library, of) = (&self.detached.ty, self.library(self.first), respan(of, self.last));
+        let bound = quote_spanned!(self.last=> #library::#of);
+        syn::parse2(quote!(#ty: #bound)).ok()
+    }
+
+    /// What the compiler is to check of the element, as statements of a `const`: that it has bytes, is no `usize`, and is not aligned
+    /// above what is asked for. Of what is plainly in order nothing is checked, as that is less to compile.
+    pub(crate) fn check(&self) -> Option<TokenStream> {
+        let (ty, library) = (&self.detached.ty, self.library(self.last));
+        let (column, is_plain) = match self.role {
+            Role::Column => (quote!(#ty), plain::is_column(self.subject)),
+            Role::Scalar | Role::OfRow => (quote!([#ty]), plain::is_element(self.subject)),
+            Role::Nested | Role::Host | Role::Unknown => return None,
+        };
+        if self.detached.is_generic() || is_plain && self.field.words.align.is_none() {
+            return None;
+        }
+        let open = quote_spanned!(self.first=> <);
+        let probe = quote_spanned!(self.last=> #open #library::__private::Probe<#column>>);
+        if let Some(align) = self.field.words.align {
+            let (bytes, message, library) = (align.bytes, self.below(align), self.library(align.span));
+            let member = quote_spanned!(align.span=> #library::__private::is_aligned(#probe::MEMBER, #bytes, #message));
+            return Some(quote_spanned!(align.span=> let () = #probe::WORD; let _ = #member;));
+        }
+        let (arguments, library) = (quote_spanned!(self.last=> (#probe::MEMBER)), self.library(self.first));
+        Some(quote_spanned!(self.last=> let () = #probe::WORD; let _ = #library::__private::has_bytes #arguments;))
+    }
+
+    fn below(&self, align: Align) -> String {
+        let (name, bytes) = (self.field.name(), align.bytes);
+        format!(
+            "column `{name}`: `{ALIGN} = {bytes}` is below the element's own alignment: ask for that or more, or remove `{ALIGN}`"
+        )
+    }
+
     /// The member as the library knows it. What the compiler is to check of the element is checked where this is evaluated.
     pub(crate) fn member(&self) -> TokenStream {
         let (ty, name, library) = (&self.detached.ty, self.field.name(), self.library(self.first));
-        let make = match self.role {
-            Role::Column => quote!(column::<#ty>),
-            Role::Nested => quote!(nested::<#ty>),
-            Role::Scalar | Role::OfRow => quote!(column::<[#ty]>),
-            Role::Host | Role::Unknown => return quote!(#library::Member::new::<#library::__private::Malformed>(#name)),
+        let of = match self.role {
+            Role::Column => self.project(ty, quote!(Column), quote!(MEMBER)),
+            Role::Nested => {
+                let pointers = self.pointers();
+                quote!(#library::__private::nested::<#pointers>())
+            }
+            Role::Scalar | Role::OfRow => {
+                self.project(quote_spanned!(self.first=> [#ty]), quote!(Column), quote!(MEMBER))
+            }
+            Role::Host | Role::Unknown => quote!(<#library::__private::Malformed as #library::Column>::MEMBER),
         };
-        let call = quote_spanned!(self.last=> (#name));
-        let mut member = quote!(#library::__private::#make #call);
+        // Of a struct that is no generic one the same is checked where it is written.
+        let of = if self.detached.is_generic() && self.role != Role::Nested {
+            let arguments = quote_spanned!(self.last=> (#of));
+            quote!(#library::__private::has_bytes #arguments)
+        } else {
+            of
+        };
+        let mut member = quote_spanned!(self.last=> #library::__private::named(#of, #name));
         if let Some(c_type) = &self.field.words.c_type {
             member = quote!(#library::Member::with_c_type(#member, #c_type));
         }
         let align = self.field.words.align;
-        if let Some(align) = align {
-            let (bytes, library) = (align.bytes, self.library(align.span));
-            let column = if self.role == Role::Column { quote!(#ty) } else { quote!([#ty]) };
-            let message = format!(
-                "column `{name}`: `{ALIGN} = {bytes}` is below the element's own alignment: ask for that or more, or remove `{ALIGN}`"
-            );
-            member = quote_spanned!(align.span=> #library::__private::is_aligned::<#column>(#member, #bytes, #message));
+        if let Some(align) = align.filter(|_| self.detached.is_generic()) {
+            let (bytes, message, library) = (align.bytes, self.below(align), self.library(align.span));
+            member = quote_spanned!(align.span=> #library::__private::is_aligned(#member, #bytes, #message));
         }
         // The field's and the struct's both hold; the struct's is 16 where it says nothing.
         let of_struct = self.model.words.align.map(|align| align.bytes);
@@ -166,20 +248,8 @@ impl<'m> Column<'m> {
         quote!(#library::__private::aligned(#member, #bytes))
     }
 
-    /// A check that no `usize` is the element, as a statement of a `const`: where parameters decide, it passes. It is left out where
-    /// every name in the type is a well-known one of something else, for the compiler's sake.
-    pub(crate) fn word_check(&self) -> Option<TokenStream> {
-        let is_column = matches!(self.role, Role::Column | Role::Scalar | Role::OfRow);
-        if !is_column || self.detached.is_generic() || !may_be_word(self.subject.to_token_stream()) {
-            return None;
-        }
-        let (pointers, open, library) = (self.pointers(), quote_spanned!(self.first=> <), self.library(self.last));
-        let word = quote_spanned!(self.last=> #open #library::__private::Probe<#pointers>>::WORD);
-        Some(quote_spanned!(self.last=> let () = #word;))
-    }
-
     /// `<ty as of>::item`, from the subject's begin to its end.
-    fn project(&self, ty: &Type, of: TokenStream, item: TokenStream) -> TokenStream {
+    fn project(&self, ty: impl ToTokens, of: TokenStream, item: TokenStream) -> TokenStream {
         let (open, of, item) = (quote_spanned!(self.first=> <), respan(of, self.last), respan(item, self.last));
         let library = self.library(self.last);
         quote_spanned!(self.last=> #open #ty as #library::#of>::#item)
@@ -192,50 +262,6 @@ impl<'m> Column<'m> {
 
 /// What a column is aligned to where nothing is said, as the library has it.
 const DEFAULT_ALIGNMENT: u64 = 16;
-
-/// Names of types that are no `usize`, whatever stands beside them.
-const NO_WORDS: &[&str] = &[
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "u128",
-    "i8",
-    "i16",
-    "i32",
-    "i64",
-    "i128",
-    "f32",
-    "f64",
-    "bool",
-    "char",
-    "Vec",
-    "Box",
-    "Arc",
-    "Rc",
-    "Cow",
-    "Option",
-    "DevicePointer",
-    "marshal",
-    "std",
-    "alloc",
-    "core",
-    "static",
-    "mut",
-];
-
-fn may_be_word(tokens: TokenStream) -> bool {
-    let mut after_quote = false;
-    tokens.into_iter().any(|token| {
-        let is_lifetime =
-            core::mem::replace(&mut after_quote, matches!(&token, TokenTree::Punct(p) if p.as_char() == '\''));
-        match token {
-            TokenTree::Ident(name) => !is_lifetime && !NO_WORDS.iter().any(|known| name == known),
-            TokenTree::Group(group) => may_be_word(group.stream()),
-            TokenTree::Punct(_) | TokenTree::Literal(_) => false,
-        }
-    })
-}
 
 fn member_at(member: &mut Member, span: Span) {
     match member {

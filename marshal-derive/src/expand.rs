@@ -2,7 +2,8 @@
 //! `unsafe`. It says as little as it can: what all structs have in common stands in the library, compiled once.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{format_ident, quote};
+use syn::Data;
 
 use crate::column::Column;
 use crate::generics::PointerGenerics;
@@ -17,33 +18,23 @@ pub(crate) fn expand(model: &Model<'_>) -> TokenStream {
     let columns: Vec<_> =
         model.columns().enumerate().map(|(index, (field, role))| Column::new(model, index, field, role)).collect();
     let understood = columns.iter().filter(|column| column.role != Role::Unknown);
-    let generics = PointerGenerics::new(model.syntax, understood.map(|column| &column.detached));
+    let mut generics = PointerGenerics::new(model.syntax, understood.map(|column| &column.detached));
+    if let Some(predicate) = columns.last().and_then(Column::assumption) {
+        generics.assume(&predicate);
+    }
 
     let pointers = pointers::expand(model, &columns, &generics.of_pointers);
     let args = args(model, &columns, &generics);
-    let checks = checks(model, &columns, &generics);
+    let checks = checks(model, &columns);
     quote!(#pointers #args #checks)
 }
 
-/// Evaluates the members where the struct is written. Of a generic struct they are known when it is used: the compiler checks then.
-fn checks(model: &Model<'_>, columns: &[Column<'_>], generics: &PointerGenerics) -> Option<TokenStream> {
-    if columns.is_empty() || columns.iter().any(|column| column.detached.is_generic()) {
-        return None;
-    }
-    let (library, pointers, lints) = (model.library(), model.pointers(), model.lints());
-    let statics: Vec<_> = generics.of_pointers.lifetimes().map(|_| quote!('static)).collect();
-    let statics = (!statics.is_empty()).then(|| quote!(<#(#statics),*>));
-    let words = columns.iter().filter_map(Column::word_check);
-    let mut words = words.peekable();
-    let probe = words.peek().is_some().then(|| quote!(use #library::__private::Otherwise as _;));
-    Some(quote! {
-        #lints
-        const _: &[#library::Member] = {
-            #probe
-            #(#words)*
-            <#pointers #statics as #library::KernelStruct>::MEMBERS
-        };
-    })
+/// Checks the elements where the struct is written. A generic struct is checked when it is used, as its elements are known then. A
+/// `const` stops at its first failure: each column has one of its own.
+fn checks(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
+    let (library, lints) = (model.library(), model.lints());
+    let checks = columns.iter().filter_map(Column::check);
+    quote!(#(#lints const _: () = { use #library::__private::Otherwise as _; #checks };)*)
 }
 
 /// `DeviceArgs` for a column struct, `Row` for a row.
@@ -56,7 +47,7 @@ fn args(model: &Model<'_>, columns: &[Column<'_>], generics: &PointerGenerics) -
     let visitor = format_ident!("__visitor", span = Span::mixed_site());
     let pointers = quote!(#pointers #pointer_generics);
     let result = quote!(#library::__private::Result<#pointers, #library::Error>);
-    let is_malformed = model.is_malformed() || columns.iter().any(|column| column.role == Role::Unknown);
+    let is_malformed = !matches!(model.syntax.data, Data::Struct(_));
 
     let (of, walk) = if model.is_row() {
         let body = if is_malformed {
@@ -90,14 +81,16 @@ fn column_struct(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, poi
     let library = model.library();
     let this = Ident::new("self", model.syntax.ident.span());
     let error = format_ident!("__error", span = Span::mixed_site());
-    let built = pointers::build(model, columns, |column| column.variable().into_token_stream());
+    let some = |call: usize| format_ident!("__columns{}", call, span = model.syntax.ident.span());
+    let built = pointers::build(model, columns, |column| {
+        column.out_of(&some(column.index() / COLUMNS_A_CALL), column.index() % COLUMNS_A_CALL)
+    });
     // From the last call to the first, each around those behind it: a match is cheaper to compile than `?`.
     let calls = columns.chunks(COLUMNS_A_CALL).enumerate().rev();
     let walk = calls.fold(quote!(#library::__private::Ok(#built)), |rest, (call, columns)| {
         let function = format_ident!("columns{}", columns.len());
         let first = call * COLUMNS_A_CALL;
-        let (values, variables) =
-            (columns.iter().map(|column| column.value(&this)), columns.iter().map(Column::variable));
+        let (values, some) = (columns.iter().map(|column| column.value(&this)), some(call));
         quote! {
             match #library::__private::#function(
                 #visitor,
@@ -105,7 +98,7 @@ fn column_struct(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, poi
                 #first,
                 #(#values),*
             ) {
-                #library::__private::Ok((#(#variables,)*)) => #rest,
+                #library::__private::Ok(#some) => #rest,
                 #library::__private::Err(#error) => #library::__private::Err(#error),
             }
         }

@@ -15,11 +15,9 @@ use crate::mentions::{Mentions, named};
 /// A column's type as the pointer struct says it, and what it names.
 pub(crate) struct Detached {
     pub(crate) ty: Type,
-    /// Whether a lifetime of the struct was in it, and is `'static` here.
-    pub(crate) lost_lifetime: bool,
     mentions: HashSet<Ident>,
     /// Lifetimes of the struct that the pointer struct keeps, as the field borrows.
-    borrows: HashSet<Ident>,
+    pub(crate) borrows: HashSet<Ident>,
     /// Type parameters that a `'static` put in place of a lifetime may reach.
     outlives: HashSet<Ident>,
 }
@@ -30,20 +28,14 @@ impl Detached {
         let mut detached = ty.clone();
         if borrows {
             Detach::keeping(input).visit_type_mut(&mut detached);
-            return Self {
-                ty: detached,
-                lost_lifetime: false,
-                mentions: before.params,
-                borrows: before.lifetimes,
-                outlives: HashSet::new(),
-            };
+            return Self { ty: detached, mentions: before.params, borrows: before.lifetimes, outlives: HashSet::new() };
         }
         let has_lifetime = !before.lifetimes.is_empty();
         if has_lifetime || before.has_self {
             Detach::new(input).visit_type_mut(&mut detached);
         }
         let outlives = if has_lifetime { Mentions::of_type(&input.generics, &detached).whole } else { HashSet::new() };
-        Self { ty: detached, lost_lifetime: has_lifetime, mentions: before.params, borrows: HashSet::new(), outlives }
+        Self { ty: detached, mentions: before.params, borrows: HashSet::new(), outlives }
     }
 
     /// Whether the type is another one in each instance of the struct.
@@ -72,6 +64,13 @@ impl PointerGenerics {
             }
         }
         Self { of_pointers, of_args }
+    }
+
+    /// Lets both rely on `predicate`.
+    pub(crate) fn assume(&mut self, predicate: &WherePredicate) {
+        for generics in [&mut self.of_args, &mut self.of_pointers] {
+            generics.make_where_clause().predicates.push(predicate.clone());
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod generics;
 mod mentions;
 mod model;
 mod parse;
+mod plain;
 mod pointers;
 mod symbol;
 #[cfg(test)]

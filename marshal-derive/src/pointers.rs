@@ -13,7 +13,7 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
     let (library, pointers, lints) = (model.library(), model.pointers(), model.lints());
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let definition = definition(model, columns, generics);
-    let debug = debug(model, columns);
+    let (clone, debug) = (clone(model, columns), debug(model, columns));
     let name = model.words.name.as_ref().map_or_else(|| pointers.unraw().to_string(), LitStr::value);
     let members = columns.iter().map(Column::member);
     quote! {
@@ -23,9 +23,7 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
         #[automatically_derived]
         impl #impl_generics #library::__private::Clone for #pointers #ty_generics #where_clause {
             #[inline]
-            fn clone(&self) -> Self {
-                *self
-            }
+            #clone
         }
 
         #lints
@@ -93,6 +91,13 @@ pub(crate) fn build(
     let labels = columns.iter().map(Column::label);
     let values = columns.iter().map(value);
     quote!(#pointers { #(#labels: #values),* })
+}
+
+/// Field by field, and not `*self`: where a field's type is an error, the body then is that same error.
+fn clone(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
+    let this = Ident::new("self", model.syntax.ident.span());
+    let copy = build(model, columns, |column| column.access(&this));
+    quote!(fn clone(&#this) -> Self { #copy })
 }
 
 /// As `#[derive(Debug)]` prints, without a bound on the elements.

@@ -11,6 +11,10 @@ pub use core::slice::from_ref;
 pub use crate::columns::*;
 
 use core::marker::PhantomData;
+use core::num::NonZero;
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::alignment::Alignment;
 use crate::args::DeviceArgs;
@@ -18,7 +22,6 @@ use crate::column::Column;
 use crate::error::Error;
 use crate::kernel_struct::{KernelStruct, Member};
 use crate::layout::ColumnSpec;
-use crate::pointer::DeviceColumn;
 use crate::walk::Visitor;
 
 /// The alignment of `bytes`, which the derive has checked.
@@ -29,21 +32,24 @@ const fn alignment(bytes: u64) -> Alignment {
     }
 }
 
-/// The member of a column. Does not compile in a `const` for elements of zero bytes.
+/// The same member under the name of its field.
+#[must_use]
+pub const fn named(of: Member, name: &'static str) -> Member {
+    of.named(name)
+}
+
+/// The same member. Does not compile in a `const` for elements of zero bytes.
 #[must_use]
 #[track_caller]
-pub const fn column<C: Column + ?Sized>(name: &'static str) -> Member {
-    assert!(C::ELEMENT.size() != 0, "a zero-sized type cannot stand in a device column: it has no bytes to send");
-    Member::new::<C::Pointers>(name)
+pub const fn has_bytes(of: Member) -> Member {
+    assert!(of.element().size() != 0, "a zero-sized type cannot stand in a device column: it has no bytes to send");
+    of
 }
 
 /// The member of a set within the set.
 #[must_use]
-pub const fn nested<A: DeviceArgs + ?Sized>(name: &'static str) -> Member
-where
-    A::Pointers: KernelStruct,
-{
-    Member::new::<A::Pointers>(name)
+pub const fn nested<P: KernelStruct>() -> Member {
+    Member::new::<P>("")
 }
 
 /// The same member, of a column that asks for an alignment of `bytes`.
@@ -52,11 +58,12 @@ pub const fn aligned(member: Member, bytes: u64) -> Member {
     member.with_alignment(alignment(bytes))
 }
 
-/// Does not compile in a `const` where `bytes` is below the alignment of the column's element; `message` says what to do.
+/// Does not compile in a `const` where `bytes` is below the alignment of the member's element; `message`
+/// says what to do.
 #[track_caller]
-pub const fn is_aligned<C: Column + ?Sized>(member: Member, bytes: u64, message: &str) -> Member {
+pub const fn is_aligned(member: Member, bytes: u64, message: &str) -> Member {
     // usize is at most 64 bits wide on every target of Rust.
-    assert!(bytes >= C::ELEMENT.align() as u64, "{}", message);
+    assert!(bytes >= member.element().align() as u64, "{}", message);
     member
 }
 
@@ -109,6 +116,9 @@ where
 pub struct Probe<C: ?Sized>(PhantomData<C>);
 
 impl<C: Column + ?Sized> Probe<C> {
+    /// The member of the column.
+    pub const MEMBER: Member = C::MEMBER;
+
     /// The column.
     #[inline]
     pub const fn column(column: &C) -> &C {
@@ -121,33 +131,53 @@ const HOST_WORD: &str = "`usize` and `isize` have the width of the host's addres
                          `i64`, or convert them with a check (`marshal::narrow::<u32>(&lens)?`)";
 
 macro_rules! host_words {
-    ($($word:ty),*) => {$(
-        impl Probe<DeviceColumn<$word>> {
-            /// Does not compile.
-            pub const WORD: () = panic!("{}", HOST_WORD);
-        }
-
-        impl<const N: usize> Probe<DeviceColumn<[$word; N]>> {
+    (@const $($column:ty)*) => {$(
+        impl<const N: usize> Probe<$column> {
             /// Does not compile.
             pub const WORD: () = panic!("{}", HOST_WORD);
         }
     )*};
+    (@ $($column:ty)*) => {$(
+        impl Probe<$column> {
+            /// Does not compile.
+            pub const WORD: () = panic!("{}", HOST_WORD);
+        }
+    )*};
+    ($($word:ty)*) => {$(
+        host_words!(@ [$word] Vec<$word> Box<[$word]> Arc<[$word]> Rc<[$word]> Cow<'_, [$word]>);
+        host_words!(@const [$word; N] [[$word; N]] Vec<[$word; N]> Box<[[$word; N]]> Arc<[[$word; N]]>);
+    )*};
 }
 
-host_words!(usize, isize, Option<core::num::NonZeroUsize>, core::num::NonZeroUsize);
+host_words!(usize isize NonZero<usize> NonZero<isize>);
 
 /// What every type has. See [`Probe`].
 pub trait Otherwise {
     /// Compiles.
     const WORD: () = ();
 
+    /// Passes every check.
+    const MEMBER: Member = Malformed::MEMBER;
+
     /// Stands for what is no column.
-    fn column<C: ?Sized>(_: &C) -> &Malformed {
-        &Malformed
+    fn column<C: ?Sized, P>(_: &C) -> &Anything<P> {
+        malformed()
     }
 }
 
 impl<C: ?Sized> Otherwise for Probe<C> {}
+
+/// A column with any pointers, in code that does not compile anyway.
+#[derive(Debug)]
+pub struct Anything<P>(PhantomData<P>);
+
+impl<P: KernelStruct + Debug> Column for Anything<P> {
+    type Pointers = P;
+
+    fn visit<V: Visitor>(&self, _: ColumnSpec, _: &mut V) -> Result<P, Error> {
+        malformed()
+    }
+}
 
 /// Stands in for a column whose attributes the derive does not understand. It has said so, and nothing of this runs.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::element::Element;
 use crate::error::Error;
-use crate::kernel_struct::KernelStruct;
+use crate::kernel_struct::{KernelStruct, Member};
 use crate::layout::ColumnSpec;
 use crate::pointer::DeviceColumn;
 use crate::walk::Visitor;
@@ -28,6 +28,10 @@ pub trait Column {
     /// Size and alignment of the element, where the column has one. The derive checks `align` against it.
     #[doc(hidden)]
     const ELEMENT: Layout = Layout::new::<u8>();
+
+    /// What the derive makes the member of the pointer struct of.
+    #[doc(hidden)]
+    const MEMBER: Member = Member::new::<Self::Pointers>("").with_element(Self::ELEMENT);
 
     /// Shows the column to `visitor`.
     ///

@@ -5,7 +5,6 @@ use core::num::NonZero;
 
 use bytemuck::{NoUninit, PodInOption, ZeroableInOption};
 
-use crate::element::Element;
 use crate::pointer::DevicePointer;
 
 /// A type of C++.
@@ -17,7 +16,7 @@ pub(crate) struct CudaType {
 }
 
 /// What `T` is in C++, where this library knows. A pointer to what has no name is a `void*`.
-pub(crate) fn find<T: Element>() -> Option<CudaType> {
+pub(crate) fn find<T: 'static>() -> Option<CudaType> {
     let mut find = Find { wanted: TypeId::of::<T>(), found: None };
     names(&mut find);
     let is_pointer = [type_name::<DevicePointer<()>>(), type_name::<Option<DevicePointer<()>>>()]

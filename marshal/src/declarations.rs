@@ -3,7 +3,6 @@
 use core::fmt::Write;
 
 use crate::cuda_types::{self, CudaType};
-use crate::element::Element;
 use crate::kernel_struct::{KernelStruct, Member};
 
 /// What every header begins with.
@@ -70,7 +69,7 @@ impl Declarations {
     }
 
     /// The name of a column of `T`, whose elements are declared; or are `c_type`, which somebody else declares.
-    pub(crate) fn column<T: Element>(&mut self, c_type: Option<&str>) -> String {
+    pub(crate) fn column<T: 'static>(&mut self, c_type: Option<&str>) -> String {
         let element = match c_type {
             Some(c_type) => {
                 self.assert_once(c_type, size_of::<T>(), align_of::<T>());
@@ -81,7 +80,7 @@ impl Declarations {
         format!("marshal::DeviceColumn<{element}>")
     }
 
-    fn element<T: Element>(&mut self) -> String {
+    fn element<T: 'static>(&mut self) -> String {
         if let Some(CudaType { name, include }) = cuda_types::find::<T>() {
             if !include.is_empty() && !self.includes.contains(&include) {
                 self.includes.push(include);

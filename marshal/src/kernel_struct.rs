@@ -5,7 +5,6 @@ use core::fmt;
 
 use crate::alignment::Alignment;
 use crate::declarations::Declarations;
-use crate::element::Element;
 use crate::layout::ColumnSpec;
 use crate::pointer::DeviceColumn;
 
@@ -51,6 +50,8 @@ pub trait KernelStruct: Copy {
 pub struct Member {
     spec: ColumnSpec,
     layout: Layout,
+    /// Size and alignment of what stands in the column.
+    element: Layout,
     c_type: Option<&'static str>,
     is_c: bool,
     declare: fn(&mut Declarations, Option<&str>) -> String,
@@ -63,6 +64,7 @@ impl Member {
         Self {
             spec: ColumnSpec::new(name),
             layout: Layout::new::<P>(),
+            element: Layout::new::<u8>(),
             c_type: None,
             is_c: P::IS_C,
             declare: P::declare,
@@ -73,6 +75,21 @@ impl Member {
     #[must_use]
     pub const fn with_c_type(self, c_type: &'static str) -> Self {
         Self { c_type: Some(c_type), ..self }
+    }
+
+    /// The same under another name.
+    pub(crate) const fn named(self, name: &'static str) -> Self {
+        Self { spec: ColumnSpec::new(name), ..self }
+    }
+
+    /// The member of a column with such an element.
+    pub(crate) const fn with_element(self, element: Layout) -> Self {
+        Self { element, ..self }
+    }
+
+    /// Size and alignment of what stands in the column.
+    pub(crate) const fn element(&self) -> Layout {
+        self.element
     }
 
     /// The same, of a column that asks for `alignment`.
@@ -114,7 +131,7 @@ const fn all_are_c(members: &[Member]) -> bool {
     true
 }
 
-impl<T: Element> KernelStruct for DeviceColumn<T> {
+impl<T: 'static> KernelStruct for DeviceColumn<T> {
     const NAME: &'static str = "DeviceColumn";
     const MEMBERS: &'static [Member] = &[];
 
