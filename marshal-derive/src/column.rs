@@ -102,7 +102,8 @@ impl<'m> Column<'m> {
         match self.role {
             Role::Column => !plain::is_column(self.subject),
             Role::Scalar => !plain::is_element(self.subject),
-            Role::Nested | Role::OfRow | Role::Host | Role::Unknown => false,
+            Role::OfRow => !plain::is_element(self.subject),
+            Role::Nested | Role::Host | Role::Unknown => false,
         }
     }
 
@@ -125,7 +126,13 @@ impl<'m> Column<'m> {
             return quote!(#library::__private::malformed());
         }
         let spec = quote!(#library::__private::spec::<#pointers>(#index));
-        quote!(#library::RowVisitor::field::<#subject>(#visitor, #spec, |__row: &Self| __row.#member)?)
+        let field = if plain::is_element(subject) {
+            quote!(#library::RowVisitor::field::<#subject>)
+        } else {
+            let last = self.library(self.last);
+            quote_spanned!(self.last=> <#last::__private::Probe<[#subject]>>::field)
+        };
+        quote!(#field(#visitor, #spec, |__row: &Self| __row.#member)?)
     }
 
     /// The field's name in the definition of the pointer struct, as the macro's own token: lints on names speak of the struct

@@ -117,7 +117,9 @@ fn row(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, pointers: &To
     let library = model.library();
     let members = model.fields.iter().map(|field| &field.member);
     let built = pointers::build(model, columns, |column| column.visit_row(visitor, pointers));
+    let probe = columns.iter().any(Column::is_probed).then(|| quote!(use #library::__private::Otherwise as _;));
     quote! {
+        #probe
         let _: fn(&Self) = |Self { #(#members: _),* }| {};
         #library::__private::Ok(#built)
     }

@@ -19,10 +19,12 @@ use std::sync::Arc;
 use crate::alignment::Alignment;
 use crate::args::DeviceArgs;
 use crate::column::Column;
+use crate::element::Element;
 use crate::error::Error;
 use crate::kernel_struct::{KernelStruct, Member};
 use crate::layout::ColumnSpec;
-use crate::walk::Visitor;
+use crate::pointer::DeviceColumn;
+use crate::walk::{RowVisitor, Visitor};
 
 /// The alignment of `bytes`, which the derive has checked.
 const fn alignment(bytes: u64) -> Alignment {
@@ -126,6 +128,21 @@ impl<C: Column + ?Sized> Probe<C> {
     }
 }
 
+impl<T: Element> Probe<[T]> {
+    /// The next field of the rows.
+    ///
+    /// # Errors
+    /// What the visitor says.
+    #[inline]
+    pub fn field<R, V: RowVisitor<R>>(
+        visitor: &mut V,
+        spec: ColumnSpec,
+        get: impl Fn(&R) -> T,
+    ) -> Result<DeviceColumn<T>, Error> {
+        visitor.field(spec, get)
+    }
+}
+
 /// Where a `usize` stands: its width is the host's business.
 const HOST_WORD: &str = "`usize` and `isize` have the width of the host's addresses, and kernels mean a fixed one: make the elements `u64` or \
                          `i64`, or convert them with a check (`marshal::narrow::<u32>(&lens)?`)";
@@ -158,6 +175,14 @@ pub trait Otherwise {
 
     /// Passes every check.
     const MEMBER: Member = Malformed::MEMBER;
+
+    /// Stands for what is no field of rows.
+    ///
+    /// # Errors
+    /// Never: nothing of this runs.
+    fn field<R, V, T, P>(_: &mut V, _: ColumnSpec, _: impl Fn(&R) -> T) -> Result<P, Error> {
+        malformed()
+    }
 
     /// Stands for what is no column.
     fn column<C: ?Sized, P>(_: &C) -> &Anything<P> {
