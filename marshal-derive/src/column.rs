@@ -185,7 +185,10 @@ impl<'m> Column<'m> {
     /// What the compiler is to check of the element, as statements of a `const`: that it has bytes, is no `usize`, and is not aligned
     /// above what is asked for. Of what is plainly in order nothing is checked, as that is less to compile.
     pub(crate) fn check(&self) -> Option<TokenStream> {
-        let (ty, library) = (&self.detached.ty, self.library(self.last));
+        // No item around a `const` has the struct's lifetimes.
+        let without_lifetimes =
+            self.field.words.borrow.is_some().then(|| Detached::new(self.model.syntax, self.subject, false).ty);
+        let (ty, library) = (without_lifetimes.as_ref().unwrap_or(&self.detached.ty), self.library(self.last));
         let (column, is_plain) = match self.role {
             Role::Column => (quote!(#ty), plain::is_column(self.subject)),
             Role::Scalar | Role::OfRow => (quote!([#ty]), plain::is_element(self.subject)),

@@ -19,7 +19,8 @@ use crate::walk::Visitor;
     message = "`{Self}` is not a column",
     label = "not a column",
     note = "a column is a `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>` or `Cow<[T]>` of plain values",
-    note = "for one plain value write `#[device(scalar)]`, to keep the field on the host `#[device(skip)]`"
+    note = "for one plain value write `#[device(scalar)]`, to keep the field on the host `#[device(skip)]`",
+    note = "for a set of arguments within this one (another derived struct, a `Vec` of rows, a tuple of sets) write `#[device(nested)]`"
 )]
 pub trait Column {
     /// What the field is in the generated pointer struct.

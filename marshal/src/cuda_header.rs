@@ -40,7 +40,7 @@ use crate::kernel_struct::KernelStruct;
 /// assert!(header.contains("static_assert(__builtin_offsetof(Gemm, lda) == 32,"));
 /// ```
 #[must_use]
-pub fn cuda_header<A: DeviceArgs>() -> String
+pub fn cuda_header<A: DeviceArgs + ?Sized>() -> String
 where
     A::Pointers: KernelStruct,
 {

@@ -5,10 +5,11 @@ use bytemuck::NoUninit;
 /// A type whose values stand in a column: every [`bytemuck::NoUninit`] type, which is to say a plain value without padding
 /// bytes whose bytes mean the same on the device.
 ///
-/// All integers and floats, `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and its
+/// All integers of a fixed width, floats, `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and its
 /// `Option` are elements. A struct of your own becomes one with `#[derive(bytemuck::NoUninit)]` and `#[repr(C)]`, an enum
 /// with `#[derive(bytemuck::NoUninit)]` and `#[repr(u8)]` or the like. References and host pointers are none: they would
-/// send an address of the host to the device.
+/// send an address of the host to the device. The derive refuses columns of `usize` and `isize`, whose width is the host's business;
+/// where a type parameter is one, it can't tell.
 ///
 /// ```
 /// #[derive(Clone, Copy, bytemuck::NoUninit)]
@@ -23,6 +24,7 @@ use bytemuck::NoUninit;
     message = "`{Self}` cannot stand in a device column",
     label = "not an element",
     note = "an element is a plain value without padding: for a struct of your own write `#[derive(Clone, Copy, bytemuck::NoUninit)] #[repr(C)]`",
+    note = "for a `Vec` or slice of rows (`#[device(row)]`) write `#[device(nested)]` on the field",
     note = "references and host pointers mean nothing on the device: use `marshal::DevicePointer<T>`"
 )]
 pub trait Element: NoUninit {
