@@ -37,7 +37,7 @@ use crate::kernel_struct::KernelStruct;
 ///     marshal::DeviceColumn<long long> lda;
 /// };
 /// "));
-/// assert!(header.contains("static_assert(__builtin_offsetof(Gemm, lda) == 32,"));
+/// assert!(header.contains("static_assert(MARSHAL_OFFSETOF(Gemm, lda) == 32,"));
 /// ```
 #[must_use]
 pub fn cuda_header<A: DeviceArgs + ?Sized>() -> String

@@ -14,6 +14,11 @@ const PRELUDE: &str = "\
 #else
 #define MARSHAL_HOST_DEVICE
 #endif
+#ifdef __CUDACC_RTC__
+#define MARSHAL_OFFSETOF(type, member) __INTADDR__(&(((type*)0)->member))
+#else
+#define MARSHAL_OFFSETOF(type, member) __builtin_offsetof(type, member)
+#endif
 namespace marshal {
 // A column on the device: the first element, and how many there are.
 template <class T>
@@ -154,7 +159,7 @@ impl Declarations {
             let member = identifier(member.spec().name());
             let _ = writeln!(
                 self.text,
-                "static_assert(__builtin_offsetof({name}, {member}) == {offset}, \"offset of {name}::{member}\");"
+                "static_assert(MARSHAL_OFFSETOF({name}, {member}) == {offset}, \"offset of {name}::{member}\");"
             );
         }
     }

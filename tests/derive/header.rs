@@ -63,8 +63,8 @@ struct Gemm {
     marshal::DeviceColumn<float> alpha;
 };
 static_assert(sizeof(Gemm) == 128 && alignof(Gemm) == 8, \"Gemm is 128 bytes, aligned to 8\");
-static_assert(__builtin_offsetof(Gemm, sizes) == 0, \"offset of Gemm::sizes\");
-static_assert(__builtin_offsetof(Gemm, named) == 16, \"offset of Gemm::named\");
+static_assert(MARSHAL_OFFSETOF(Gemm, sizes) == 0, \"offset of Gemm::sizes\");
+static_assert(MARSHAL_OFFSETOF(Gemm, named) == 16, \"offset of Gemm::named\");
 ";
     assert!(header.contains(of_struct), "{header}");
     assert_eq!(header.matches("struct alignas(4) GemmCoord { unsigned char bytes[12]; };").count(), 1, "{header}");
@@ -86,7 +86,7 @@ fn nested_sets_and_tuples_have_structs_of_their_own() {
         header.contains("    marshal::DeviceColumn<unsigned int> _0;\n    marshal::DeviceColumn<unsigned int> _1;\n")
     );
     assert!(header.contains("    Gemm gemm;\n    RowPointers rows;\n    RowPointers more;\n"));
-    assert!(header.contains("static_assert(__builtin_offsetof(OuterPointers, more) == 160,"), "{header}");
+    assert!(header.contains("static_assert(MARSHAL_OFFSETOF(OuterPointers, more) == 160,"), "{header}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ pub(crate) mod capture;
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod errors;
+pub(crate) mod header;
 pub(crate) mod kernels;
 pub(crate) mod lifetimes;
 pub(crate) mod staging;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("cached", cached::ALL),
         ("capture", capture::ALL),
         ("kernels", kernels::ALL),
+        ("header", header::ALL),
         ("devices", devices::ALL),
     ];
     let named = |(module, tests): (&str, &[Test])| -> Vec<(String, i32, Run)> {
