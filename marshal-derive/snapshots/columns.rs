@@ -1,6 +1,9 @@
 /// The device pointers of [`GroupedGemm`]: one a column, in declared order.
 #[repr(C)]
-pub struct GroupedGemmPointers {
+pub struct GroupedGemmPointers
+where
+    Cow<'static, [u32]>: ::marshal::Column,
+{
     /// m, n and k of each product.
     pub problem_sizes: <[GemmCoord] as ::marshal::Column>::Pointers,
     /// The column `type`.
@@ -11,16 +14,30 @@ pub struct GroupedGemmPointers {
     names: <Cow<'static, [u32]> as ::marshal::Column>::Pointers,
 }
 #[automatically_derived]
-impl ::marshal::__private::Clone for GroupedGemmPointers {
+impl ::marshal::__private::Clone for GroupedGemmPointers
+where
+    Cow<'static, [u32]>: ::marshal::Column,
+{
     #[inline]
     fn clone(&self) -> Self {
-        *self
+        GroupedGemmPointers {
+            problem_sizes: self.problem_sizes,
+            r#type: self.r#type,
+            alpha: self.alpha,
+            names: self.names,
+        }
     }
 }
 #[automatically_derived]
-impl ::marshal::__private::Copy for GroupedGemmPointers {}
+impl ::marshal::__private::Copy for GroupedGemmPointers
+where
+    Cow<'static, [u32]>: ::marshal::Column,
+{}
 #[automatically_derived]
-impl ::marshal::__private::Debug for GroupedGemmPointers {
+impl ::marshal::__private::Debug for GroupedGemmPointers
+where
+    Cow<'static, [u32]>: ::marshal::Column,
+{
     #[inline]
     fn fmt(
         &self,
@@ -35,26 +52,32 @@ impl ::marshal::__private::Debug for GroupedGemmPointers {
     }
 }
 #[automatically_derived]
-impl ::marshal::KernelStruct for GroupedGemmPointers {
+impl ::marshal::KernelStruct for GroupedGemmPointers
+where
+    Cow<'static, [u32]>: ::marshal::Column,
+{
     const NAME: &'static str = "GroupedGemmPointers";
     const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::column::<[GemmCoord]>("problem_sizes"),
+        ::marshal::__private::named(
+            <[GemmCoord] as ::marshal::Column>::MEMBER,
+            "problem_sizes",
+        ),
         ::marshal::__private::aligned(
-            ::marshal::__private::is_aligned::<
-                Vec<u8>,
-            >(
-                ::marshal::__private::column::<Vec<u8>>("type"),
-                64u64,
-                "column `type`: `align = 64` is below the element's own alignment: ask for that or more, or remove `align`",
-            ),
+            ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "type"),
             64u64,
         ),
-        ::marshal::__private::column::<[f32]>("alpha"),
-        ::marshal::__private::column::<Cow<'static, [u32]>>("names"),
+        ::marshal::__private::named(<[f32] as ::marshal::Column>::MEMBER, "alpha"),
+        ::marshal::__private::named(
+            <Cow<'static, [u32]> as ::marshal::Column>::MEMBER,
+            "names",
+        ),
     ];
 }
 #[automatically_derived]
-impl<'a> ::marshal::DeviceArgs for GroupedGemm<'a> {
+impl<'a> ::marshal::DeviceArgs for GroupedGemm<'a>
+where
+    Cow<'static, [u32]>: ::marshal::Column,
+{
     type Pointers = GroupedGemmPointers;
     #[inline]
     fn walk<__V: ::marshal::Visitor>(
@@ -74,29 +97,43 @@ impl<'a> ::marshal::DeviceArgs for GroupedGemm<'a> {
             __visitor,
             <GroupedGemmPointers as ::marshal::KernelStruct>::MEMBERS,
             0usize,
-            &self.problem_sizes,
+            <::marshal::__private::Probe<[GemmCoord]>>::column(&self.problem_sizes),
             &self.r#type,
             ::marshal::__private::from_ref(&self.alpha),
             <::marshal::__private::Probe<Cow<'a, [u32]>>>::column(&self.names),
         ) {
-            ::marshal::__private::Ok(
-                (__column_0, __column_1, __column_2, __column_3),
-            ) => {
+            ::marshal::__private::Ok(__columns0) => {
                 ::marshal::__private::Ok(GroupedGemmPointers {
-                    problem_sizes: __column_0,
-                    r#type: __column_1,
-                    alpha: __column_2,
-                    names: __column_3,
+                    problem_sizes: __columns0.0,
+                    r#type: __columns0.1,
+                    alpha: __columns0.2,
+                    names: __columns0.3,
                 })
             }
             ::marshal::__private::Err(__error) => ::marshal::__private::Err(__error),
         }
     }
 }
-const _: &[::marshal::Member] = {
+const _: () = {
     use ::marshal::__private::Otherwise as _;
-    let () = <::marshal::__private::Probe<
-        <[GemmCoord] as ::marshal::Column>::Pointers,
-    >>::WORD;
-    <GroupedGemmPointers as ::marshal::KernelStruct>::MEMBERS
+    let () = <::marshal::__private::Probe<[GemmCoord]>>::WORD;
+    let _ = ::marshal::__private::has_bytes(
+        <::marshal::__private::Probe<[GemmCoord]>>::MEMBER,
+    );
+};
+const _: () = {
+    use ::marshal::__private::Otherwise as _;
+    let () = <::marshal::__private::Probe<Vec<u8>>>::WORD;
+    let _ = ::marshal::__private::is_aligned(
+        <::marshal::__private::Probe<Vec<u8>>>::MEMBER,
+        64u64,
+        "column `type`: `align = 64` is below the element's own alignment: ask for that or more, or remove `align`",
+    );
+};
+const _: () = {
+    use ::marshal::__private::Otherwise as _;
+    let () = <::marshal::__private::Probe<Cow<'static, [u32]>>>::WORD;
+    let _ = ::marshal::__private::has_bytes(
+        <::marshal::__private::Probe<Cow<'static, [u32]>>>::MEMBER,
+    );
 };

@@ -8,7 +8,7 @@ struct EitherPointers {}
 impl ::marshal::__private::Clone for EitherPointers {
     #[inline]
     fn clone(&self) -> Self {
-        *self
+        EitherPointers {}
     }
 }
 #[automatically_derived]

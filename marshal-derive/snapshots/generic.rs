@@ -37,7 +37,12 @@ where
 {
     #[inline]
     fn clone(&self) -> Self {
-        *self
+        GenericPointers {
+            x: self.x,
+            c: self.c,
+            words: self.words,
+            itself: self.itself,
+        }
     }
 }
 #[automatically_derived]
@@ -89,20 +94,40 @@ where
     const NAME: &'static str = "GenericPointers";
     const MEMBERS: &'static [::marshal::Member] = &[
         ::marshal::__private::aligned(
-            ::marshal::__private::is_aligned::<
-                Vec<[T; N]>,
-            >(
-                ::marshal::__private::column::<Vec<[T; N]>>("x"),
+            ::marshal::__private::is_aligned(
+                ::marshal::__private::named(
+                    ::marshal::__private::has_bytes(
+                        <Vec<[T; N]> as ::marshal::Column>::MEMBER,
+                    ),
+                    "x",
+                ),
                 8u64,
                 "column `x`: `align = 8` is below the element's own alignment: ask for that or more, or remove `align`",
             ),
             16u64,
         ),
-        ::marshal::__private::column::<C>("c"),
-        ::marshal::__private::column::<Cow<'static, [<T as Proto>::Word]>>("words"),
-        ::marshal::__private::column::<
-            [u8; <Generic<'static, T, U, C, N> as Width>::WORDS],
-        >("itself"),
+        ::marshal::__private::named(
+            ::marshal::__private::has_bytes(<C as ::marshal::Column>::MEMBER),
+            "c",
+        ),
+        ::marshal::__private::named(
+            ::marshal::__private::has_bytes(
+                <Cow<'static, [<T as Proto>::Word]> as ::marshal::Column>::MEMBER,
+            ),
+            "words",
+        ),
+        ::marshal::__private::named(
+            ::marshal::__private::has_bytes(
+                <[u8; <Generic<
+                    'static,
+                    T,
+                    U,
+                    C,
+                    N,
+                > as Width>::WORDS] as ::marshal::Column>::MEMBER,
+            ),
+            "itself",
+        ),
     ];
 }
 #[automatically_derived]
@@ -128,23 +153,19 @@ where
             __visitor,
             <GenericPointers<T, U, C, N> as ::marshal::KernelStruct>::MEMBERS,
             0usize,
-            &self.x,
-            &self.c,
+            <::marshal::__private::Probe<Vec<[T; N]>>>::column(&self.x),
+            <::marshal::__private::Probe<C>>::column(&self.c),
             <::marshal::__private::Probe<
                 Cow<'a, [<T as Proto>::Word]>,
             >>::column(&self.words),
-            <::marshal::__private::Probe<
-                [u8; <Self as Width>::WORDS],
-            >>::column(&self.itself),
+            &self.itself,
         ) {
-            ::marshal::__private::Ok(
-                (__column_0, __column_1, __column_2, __column_3),
-            ) => {
+            ::marshal::__private::Ok(__columns0) => {
                 ::marshal::__private::Ok(GenericPointers {
-                    x: __column_0,
-                    c: __column_1,
-                    words: __column_2,
-                    itself: __column_3,
+                    x: __columns0.0,
+                    c: __columns0.1,
+                    words: __columns0.2,
+                    itself: __columns0.3,
                 })
             }
             ::marshal::__private::Err(__error) => ::marshal::__private::Err(__error),

@@ -6,23 +6,38 @@
 }
 /// The device pointers of [`Mistakes`]: one a column, in declared order.
 #[repr(C)]
-struct MistakesPointers {
+struct MistakesPointers
+where
+    Vec<u32>: ::marshal::Column,
+{
     /// The column `x`.
     x: ::marshal::__private::Malformed,
     /// The column `y`.
     y: <Vec<u32> as ::marshal::Column>::Pointers,
 }
 #[automatically_derived]
-impl ::marshal::__private::Clone for MistakesPointers {
+impl ::marshal::__private::Clone for MistakesPointers
+where
+    Vec<u32>: ::marshal::Column,
+{
     #[inline]
     fn clone(&self) -> Self {
-        *self
+        MistakesPointers {
+            x: self.x,
+            y: self.y,
+        }
     }
 }
 #[automatically_derived]
-impl ::marshal::__private::Copy for MistakesPointers {}
+impl ::marshal::__private::Copy for MistakesPointers
+where
+    Vec<u32>: ::marshal::Column,
+{}
 #[automatically_derived]
-impl ::marshal::__private::Debug for MistakesPointers {
+impl ::marshal::__private::Debug for MistakesPointers
+where
+    Vec<u32>: ::marshal::Column,
+{
     #[inline]
     fn fmt(
         &self,
@@ -37,24 +52,45 @@ impl ::marshal::__private::Debug for MistakesPointers {
     }
 }
 #[automatically_derived]
-impl ::marshal::KernelStruct for MistakesPointers {
+impl ::marshal::KernelStruct for MistakesPointers
+where
+    Vec<u32>: ::marshal::Column,
+{
     const NAME: &'static str = "MistakesPointers";
     const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::Member::new::<::marshal::__private::Malformed>("x"),
-        ::marshal::__private::column::<Vec<u32>>("y"),
+        ::marshal::__private::named(
+            <::marshal::__private::Malformed as ::marshal::Column>::MEMBER,
+            "x",
+        ),
+        ::marshal::__private::named(<Vec<u32> as ::marshal::Column>::MEMBER, "y"),
     ];
 }
 #[automatically_derived]
-impl ::marshal::DeviceArgs for Mistakes {
+impl ::marshal::DeviceArgs for Mistakes
+where
+    Vec<u32>: ::marshal::Column,
+{
     type Pointers = MistakesPointers;
     #[inline]
     fn walk<__V: ::marshal::Visitor>(
         &self,
         __visitor: &mut __V,
     ) -> ::marshal::__private::Result<MistakesPointers, ::marshal::Error> {
-        ::marshal::__private::malformed()
+        let Self { x: _, y: _ } = self;
+        match ::marshal::__private::columns2(
+            __visitor,
+            <MistakesPointers as ::marshal::KernelStruct>::MEMBERS,
+            0usize,
+            &::marshal::__private::Malformed,
+            &self.y,
+        ) {
+            ::marshal::__private::Ok(__columns0) => {
+                ::marshal::__private::Ok(MistakesPointers {
+                    x: __columns0.0,
+                    y: __columns0.1,
+                })
+            }
+            ::marshal::__private::Err(__error) => ::marshal::__private::Err(__error),
+        }
     }
 }
-const _: &[::marshal::Member] = {
-    <MistakesPointers as ::marshal::KernelStruct>::MEMBERS
-};

@@ -10,7 +10,10 @@ struct GemmPointers {
 impl ::marshal::__private::Clone for GemmPointers {
     #[inline]
     fn clone(&self) -> Self {
-        *self
+        GemmPointers {
+            m: self.m,
+            a: self.a,
+        }
     }
 }
 #[automatically_derived]
@@ -34,14 +37,14 @@ impl ::marshal::__private::Debug for GemmPointers {
 impl ::marshal::KernelStruct for GemmPointers {
     const NAME: &'static str = "GemmPointers";
     const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::aligned(::marshal::__private::column::<[i32]>("m"), 32u64),
         ::marshal::__private::aligned(
-            ::marshal::__private::is_aligned::<
-                [DevicePointer<f32>],
-            >(
-                ::marshal::__private::column::<[DevicePointer<f32>]>("a"),
-                8u64,
-                "column `a`: `align = 8` is below the element's own alignment: ask for that or more, or remove `align`",
+            ::marshal::__private::named(<[i32] as ::marshal::Column>::MEMBER, "m"),
+            32u64,
+        ),
+        ::marshal::__private::aligned(
+            ::marshal::__private::named(
+                <[DevicePointer<f32>] as ::marshal::Column>::MEMBER,
+                "a",
             ),
             32u64,
         ),
@@ -72,4 +75,12 @@ impl ::marshal::Row for Gemm {
         })
     }
 }
-const _: &[::marshal::Member] = { <GemmPointers as ::marshal::KernelStruct>::MEMBERS };
+const _: () = {
+    use ::marshal::__private::Otherwise as _;
+    let () = <::marshal::__private::Probe<[DevicePointer<f32>]>>::WORD;
+    let _ = ::marshal::__private::is_aligned(
+        <::marshal::__private::Probe<[DevicePointer<f32>]>>::MEMBER,
+        8u64,
+        "column `a`: `align = 8` is below the element's own alignment: ask for that or more, or remove `align`",
+    );
+};

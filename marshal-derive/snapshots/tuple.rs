@@ -5,18 +5,32 @@ pub(crate) struct PairPointers(
     pub <Vec<u8> as facade::da::Column>::Pointers,
     /// The column `2`.
     <Box<[u32]> as facade::da::Column>::Pointers,
-);
+)
+where
+    Box<[u32]>: facade::da::Column;
 #[automatically_derived]
-impl facade::da::__private::Clone for PairPointers {
+impl facade::da::__private::Clone for PairPointers
+where
+    Box<[u32]>: facade::da::Column,
+{
     #[inline]
     fn clone(&self) -> Self {
-        *self
+        PairPointers {
+            0: self.0,
+            1: self.1,
+        }
     }
 }
 #[automatically_derived]
-impl facade::da::__private::Copy for PairPointers {}
+impl facade::da::__private::Copy for PairPointers
+where
+    Box<[u32]>: facade::da::Column,
+{}
 #[automatically_derived]
-impl facade::da::__private::Debug for PairPointers {
+impl facade::da::__private::Debug for PairPointers
+where
+    Box<[u32]>: facade::da::Column,
+{
     #[inline]
     fn fmt(
         &self,
@@ -31,15 +45,21 @@ impl facade::da::__private::Debug for PairPointers {
     }
 }
 #[automatically_derived]
-impl facade::da::KernelStruct for PairPointers {
+impl facade::da::KernelStruct for PairPointers
+where
+    Box<[u32]>: facade::da::Column,
+{
     const NAME: &'static str = "PairPointers";
     const MEMBERS: &'static [facade::da::Member] = &[
-        facade::da::__private::column::<Vec<u8>>("0"),
-        facade::da::__private::column::<Box<[u32]>>("2"),
+        facade::da::__private::named(<Vec<u8> as facade::da::Column>::MEMBER, "0"),
+        facade::da::__private::named(<Box<[u32]> as facade::da::Column>::MEMBER, "2"),
     ];
 }
 #[automatically_derived]
-impl facade::da::DeviceArgs for Pair {
+impl facade::da::DeviceArgs for Pair
+where
+    Box<[u32]>: facade::da::Column,
+{
     type Pointers = PairPointers;
     #[inline]
     fn walk<__V: facade::da::Visitor>(
@@ -54,14 +74,13 @@ impl facade::da::DeviceArgs for Pair {
             &self.0,
             &self.2,
         ) {
-            facade::da::__private::Ok((__column_0, __column_1)) => {
+            facade::da::__private::Ok(__columns0) => {
                 facade::da::__private::Ok(PairPointers {
-                    0: __column_0,
-                    1: __column_1,
+                    0: __columns0.0,
+                    1: __columns0.1,
                 })
             }
             facade::da::__private::Err(__error) => facade::da::__private::Err(__error),
         }
     }
 }
-const _: &[facade::da::Member] = { <PairPointers as facade::da::KernelStruct>::MEMBERS };

@@ -5,7 +5,7 @@ pub struct NothingPointers;
 impl ::marshal::__private::Clone for NothingPointers {
     #[inline]
     fn clone(&self) -> Self {
-        *self
+        NothingPointers {}
     }
 }
 #[automatically_derived]

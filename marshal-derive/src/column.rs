@@ -48,7 +48,7 @@ impl<'m> Column<'m> {
         let ty = &self.detached.ty;
         match self.role {
             Role::Column => self.project(ty, quote!(Column), quote!(Pointers)),
-            Role::Nested => self.project(ty, quote!(DeviceArgs), quote!(Pointers)),
+            Role::Nested => self.project(ty, quote!(__private::Set), quote!(Pointers)),
             Role::Scalar | Role::OfRow => {
                 let library = self.library(self.first);
                 quote!(#library::DeviceColumn<#ty>)
@@ -85,7 +85,7 @@ impl<'m> Column<'m> {
             Role::Scalar if self.is_probed() => self.probed(quote!([#subject]), self.slice(field)),
             Role::Nested => {
                 let (open, library) = (quote_spanned!(self.first=> &), self.library(self.last));
-                quote_spanned!(self.last=> #open #library::__private::Nested(#field))
+                quote_spanned!(self.last=> #open <#library::__private::Probe<#subject>>::nested(#field))
             }
             Role::Scalar => self.slice(field),
             Role::Unknown => {
@@ -102,9 +102,14 @@ impl<'m> Column<'m> {
         match self.role {
             Role::Column => !plain::is_column(self.subject),
             Role::Scalar => !plain::is_element(self.subject),
-            Role::OfRow => !plain::is_element(self.subject),
-            Role::Nested | Role::Host | Role::Unknown => false,
+            Role::Nested => true,
+            Role::OfRow | Role::Host | Role::Unknown => false,
         }
+    }
+
+    /// Whether the list of members asks the library's `Probe`.
+    pub(crate) fn asks_in_members(&self) -> bool {
+        self.role == Role::OfRow && !plain::is_element(self.subject)
     }
 
     fn probed(&self, column: TokenStream, field: TokenStream) -> TokenStream {
@@ -126,13 +131,7 @@ impl<'m> Column<'m> {
             return quote!(#library::__private::malformed());
         }
         let spec = quote!(#library::__private::spec::<#pointers>(#index));
-        let field = if plain::is_element(subject) {
-            quote!(#library::RowVisitor::field::<#subject>)
-        } else {
-            let last = self.library(self.last);
-            quote_spanned!(self.last=> <#last::__private::Probe<[#subject]>>::field)
-        };
-        quote!(#field(#visitor, #spec, |__row: &Self| __row.#member)?)
+        quote!(#library::RowVisitor::field::<#subject>(#visitor, #spec, |__row: &Self| __row.#member)?)
     }
 
     /// The field's name in the definition of the pointer struct, as the macro's own token: lints on names speak of the struct
@@ -171,7 +170,7 @@ impl<'m> Column<'m> {
     pub(crate) fn assumption(&self) -> Option<WherePredicate> {
         let of = match self.role {
             Role::Column => quote!(Column),
-            Role::Nested => quote!(DeviceArgs),
+            Role::Nested => quote!(__private::Set),
             Role::Scalar | Role::OfRow | Role::Host | Role::Unknown => return None,
         };
         if self.detached.is_generic() || !self.detached.borrows.is_empty() {
@@ -201,11 +200,13 @@ impl<'m> Column<'m> {
         let probe = quote_spanned!(self.last=> #open #library::__private::Probe<#column>>);
         if let Some(align) = self.field.words.align {
             let (bytes, message, library) = (align.bytes, self.below(align), self.library(align.span));
-            let member = quote_spanned!(align.span=> #library::__private::is_aligned(#probe::MEMBER, #bytes, #message));
-            return Some(quote_spanned!(align.span=> let () = #probe::WORD; let _ = #member;));
+            let element =
+                quote_spanned!(align.span=> #library::__private::is_aligned(#probe::MEMBER, #bytes, #message));
+            return Some(quote_spanned!(align.span=> let _ = #element;));
         }
-        let (arguments, library) = (quote_spanned!(self.last=> (#probe::MEMBER)), self.library(self.first));
-        Some(quote_spanned!(self.last=> let () = #probe::WORD; let _ = #library::__private::has_bytes #arguments;))
+        let (arguments, library) =
+            (quote_spanned!(self.last=> (#probe::MEMBER, #probe::IS_HOST_WORD)), self.library(self.first));
+        Some(quote_spanned!(self.last=> #library::__private::is_element #arguments;))
     }
 
     fn below(&self, align: Align) -> String {
@@ -220,10 +221,9 @@ impl<'m> Column<'m> {
         let (ty, name, library) = (&self.detached.ty, self.field.name(), self.library(self.first));
         let of = match self.role {
             Role::Column => self.project(ty, quote!(Column), quote!(MEMBER)),
-            Role::Nested => {
-                let pointers = self.pointers();
-                quote!(#library::__private::nested::<#pointers>())
-            }
+            Role::Nested => self.project(ty, quote!(__private::Set), quote!(MEMBER)),
+            // A row's element is asked for where it is read, and this adds no second error to it.
+            Role::OfRow if self.asks_in_members() => quote!(<#library::__private::Probe<[#ty]>>::MEMBER),
             Role::Scalar | Role::OfRow => {
                 self.project(quote_spanned!(self.first=> [#ty]), quote!(Column), quote!(MEMBER))
             }

@@ -16,6 +16,15 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
     let (clone, debug) = (clone(model, columns), debug(model, columns));
     let name = model.words.name.as_ref().map_or_else(|| pointers.unraw().to_string(), LitStr::value);
     let members = columns.iter().map(Column::member);
+    let members = quote!(&[#(#members),*]);
+    let members = if columns.iter().any(Column::asks_in_members) {
+        quote!({
+            use #library::__private::Otherwise as _;
+            #members
+        })
+    } else {
+        members
+    };
     quote! {
         #definition
 
@@ -40,7 +49,7 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
         #[automatically_derived]
         impl #impl_generics #library::KernelStruct for #pointers #ty_generics #where_clause {
             const NAME: &'static str = #name;
-            const MEMBERS: &'static [#library::Member] = &[#(#members),*];
+            const MEMBERS: &'static [#library::Member] = #members;
         }
     }
 }

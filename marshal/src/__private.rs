@@ -19,12 +19,10 @@ use std::sync::Arc;
 use crate::alignment::Alignment;
 use crate::args::DeviceArgs;
 use crate::column::Column;
-use crate::element::Element;
 use crate::error::Error;
 use crate::kernel_struct::{KernelStruct, Member};
 use crate::layout::ColumnSpec;
-use crate::pointer::DeviceColumn;
-use crate::walk::{RowVisitor, Visitor};
+use crate::walk::Visitor;
 
 /// The alignment of `bytes`, which the derive has checked.
 const fn alignment(bytes: u64) -> Alignment {
@@ -48,10 +46,15 @@ pub const fn has_bytes(of: Member) -> Member {
     of
 }
 
-/// The member of a set within the set.
-#[must_use]
-pub const fn nested<P: KernelStruct>() -> Member {
-    Member::new::<P>("")
+/// Does not compile in a `const` for elements of zero bytes, and for those whose width is the host's business.
+#[track_caller]
+pub const fn is_element(of: Member, is_host_word: bool) {
+    let _ = has_bytes(of);
+    assert!(
+        !is_host_word,
+        "`usize` and `isize` have the width of the host's addresses, and kernels mean a fixed one: make the elements `u64` or `i64`, \
+         or convert them with a check, as `marshal::narrow` does"
+    );
 }
 
 /// The same member, of a column that asks for an alignment of `bytes`.
@@ -96,9 +99,33 @@ pub fn debug(f: &mut Formatter<'_>, name: &str, members: &[Member], values: &[&d
     fields.finish()
 }
 
+/// A set that can stand within a set. The derive asks for it in place of [`DeviceArgs`], for one message where there would be three.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a set of device arguments",
+    label = "not device arguments",
+    note = "write `#[derive(marshal::DeviceArgs)]` on the struct"
+)]
+pub trait Set {
+    /// The pointers of the set.
+    type Pointers: KernelStruct + Debug;
+
+    /// The member that they are.
+    const MEMBER: Member;
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: DeviceArgs + ?Sized> Set for A
+where
+    A::Pointers: KernelStruct + Debug,
+{
+    type Pointers = A::Pointers;
+
+    const MEMBER: Member = Member::new::<A::Pointers>("");
+}
+
 /// A set within a set, walked over where a column would be.
 #[derive(Debug)]
-pub struct Nested<'a, A: ?Sized>(pub &'a A);
+pub struct Nested<'a, A: ?Sized>(&'a A);
 
 impl<A: DeviceArgs + ?Sized> Column for Nested<'_, A>
 where
@@ -128,41 +155,33 @@ impl<C: Column + ?Sized> Probe<C> {
     }
 }
 
-impl<T: Element> Probe<[T]> {
-    /// The next field of the rows.
-    ///
-    /// # Errors
-    /// What the visitor says.
+impl<A: DeviceArgs + ?Sized> Probe<A>
+where
+    A::Pointers: KernelStruct + Debug,
+{
+    /// The set.
     #[inline]
-    pub fn field<R, V: RowVisitor<R>>(
-        visitor: &mut V,
-        spec: ColumnSpec,
-        get: impl Fn(&R) -> T,
-    ) -> Result<DeviceColumn<T>, Error> {
-        visitor.field(spec, get)
+    pub const fn nested(set: &A) -> Nested<'_, A> {
+        Nested(set)
     }
 }
-
-/// Where a `usize` stands: its width is the host's business.
-const HOST_WORD: &str = "`usize` and `isize` have the width of the host's addresses, and kernels mean a fixed one: make the elements `u64` or \
-                         `i64`, or convert them with a check (`marshal::narrow::<u32>(&lens)?`)";
 
 macro_rules! host_words {
     (@const $($column:ty)*) => {$(
         impl<const N: usize> Probe<$column> {
-            /// Does not compile.
-            pub const WORD: () = panic!("{}", HOST_WORD);
+            /// The width is the host's.
+            pub const IS_HOST_WORD: bool = true;
         }
     )*};
     (@ $($column:ty)*) => {$(
         impl Probe<$column> {
-            /// Does not compile.
-            pub const WORD: () = panic!("{}", HOST_WORD);
+            /// The width is the host's.
+            pub const IS_HOST_WORD: bool = true;
         }
     )*};
     ($($word:ty)*) => {$(
         host_words!(@ [$word] Vec<$word> Box<[$word]> Arc<[$word]> Rc<[$word]> Cow<'_, [$word]>);
-        host_words!(@const [$word; N] [[$word; N]] Vec<[$word; N]> Box<[[$word; N]]> Arc<[[$word; N]]>);
+        host_words!(@const [[$word; 2]; N] [[$word; 3]; N] [[$word; 4]; N] [$word; N] [[$word; N]] Vec<[$word; N]> Box<[[$word; N]]> Arc<[[$word; N]]>);
     )*};
 }
 
@@ -170,17 +189,14 @@ host_words!(usize isize NonZero<usize> NonZero<isize>);
 
 /// What every type has. See [`Probe`].
 pub trait Otherwise {
-    /// Compiles.
-    const WORD: () = ();
+    /// Not known to be one.
+    const IS_HOST_WORD: bool = false;
 
     /// Passes every check.
     const MEMBER: Member = Malformed::MEMBER;
 
-    /// Stands for what is no field of rows.
-    ///
-    /// # Errors
-    /// Never: nothing of this runs.
-    fn field<R, V, T, P>(_: &mut V, _: ColumnSpec, _: impl Fn(&R) -> T) -> Result<P, Error> {
+    /// Stands for what is no set.
+    fn nested<C: ?Sized, P>(_: &C) -> Anything<P> {
         malformed()
     }
 

@@ -39,6 +39,7 @@
 //! - [`DeviceArgs`]: what uploads. Derived for structs of [columns](Column), and with `#[device(row)]` for slices of a struct of
 //!   plain values, which become columns.
 //! - [`Layout`]: where each column stands; planned without memory, drawn as a map.
+//! - [`cuda_header`]: the pointer struct as a kernel declares it, to take it by value ([`Uploaded::as_kernel_arg`]).
 //! - [`Uploaded`]: typed pointers ([`DeviceColumn`], [`DevicePointer`]), and what keeps their block.
 //! - [`ArgCache`]: the cached mode. The same shape uses the same block; the same bytes are not copied; a held set is never
 //!   rewritten.
@@ -51,12 +52,16 @@
 //! |---|---|
 //! | `#[device(row)]` | the struct is one problem: slices of it upload as columns, one a field |
 //! | `#[device(align = N)]` | the least alignment of every column: a power of two, 16 if left out |
+//! | `#[device(name = "CName")]` | what the pointer struct is called in C++; as in Rust if left out |
 //! | `#[device(crate = path)]` | where this crate is, when it is reached through another |
 //!
 //! | on a field | |
 //! |---|---|
 //! | `#[device(align = N)]` | this column's least alignment; not below its element's own |
 //! | `#[device(scalar)]` | a plain value, as a column of one element |
+//! | `#[device(nested)]` | a set of arguments within the set: another derived struct, a `Vec` or slice of rows |
+//! | `#[device(borrow)]` | the pointers keep the field's lifetimes: the set cannot outlive what the field borrows |
+//! | `#[device(c_type = "CType")]` | what the element is called in C++ |
 //! | `#[device(skip)]` | stays on the host |
 //!
 //! # What is stream-ordered, and what waits
