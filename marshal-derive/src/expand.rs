@@ -66,8 +66,12 @@ fn args(model: &Model<'_>, columns: &[Column<'_>], generics: &PointerGenerics) -
         let signature = quote!(fn walk<__V: #library::Visitor>(&#this, #visitor: &mut __V) -> #result);
         (quote!(DeviceArgs), quote!(#[inline] #signature { #body }))
     };
+    // A field that its users are told to avoid is still a column.
+    let is_deprecated = columns.iter().any(|column| column.field.is_deprecated());
+    let deprecated = is_deprecated.then(|| quote!(#[allow(deprecated)]));
     quote! {
         #lints
+        #deprecated
         #[automatically_derived]
         impl #impl_generics #library::#of for #name #ty_generics #where_clause {
             type Pointers = #pointers;

@@ -136,6 +136,10 @@ impl<'a> Field<'a> {
         path.path.segments.last().is_some_and(|segment| segment.ident == "PhantomData")
     }
 
+    pub(crate) fn is_deprecated(&self) -> bool {
+        self.syntax.attrs.iter().any(|attribute| attribute.path().is_ident("deprecated"))
+    }
+
     fn is_host(&self) -> bool {
         self.words.skip.is_some() || self.is_phantom()
     }
