@@ -116,14 +116,17 @@ where
 }
 const _: () = {
     use ::marshal::__private::Otherwise as _;
-    let () = <::marshal::__private::Probe<[GemmCoord]>>::WORD;
-    let _ = ::marshal::__private::has_bytes(
+    ::marshal::__private::is_element(
         <::marshal::__private::Probe<[GemmCoord]>>::MEMBER,
+        <::marshal::__private::Probe<[GemmCoord]>>::IS_HOST_WORD,
     );
 };
 const _: () = {
     use ::marshal::__private::Otherwise as _;
-    let () = <::marshal::__private::Probe<Vec<u8>>>::WORD;
+    ::marshal::__private::is_element(
+        <::marshal::__private::Probe<Vec<u8>>>::MEMBER,
+        <::marshal::__private::Probe<Vec<u8>>>::IS_HOST_WORD,
+    );
     let _ = ::marshal::__private::is_aligned(
         <::marshal::__private::Probe<Vec<u8>>>::MEMBER,
         64u64,
@@ -132,8 +135,8 @@ const _: () = {
 };
 const _: () = {
     use ::marshal::__private::Otherwise as _;
-    let () = <::marshal::__private::Probe<Cow<'static, [u32]>>>::WORD;
-    let _ = ::marshal::__private::has_bytes(
+    ::marshal::__private::is_element(
         <::marshal::__private::Probe<Cow<'static, [u32]>>>::MEMBER,
+        <::marshal::__private::Probe<Cow<'static, [u32]>>>::IS_HOST_WORD,
     );
 };

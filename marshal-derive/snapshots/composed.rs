@@ -2,21 +2,21 @@
 #[repr(C)]
 struct ComposedPointers<'a, T: Pod>
 where
-    &'static Inner<'static>: ::marshal::DeviceArgs,
+    &'static Inner<'static>: ::marshal::__private::Set,
 {
     /// The column `problems`.
-    problems: <Vec<Problem> as ::marshal::DeviceArgs>::Pointers,
+    problems: <Vec<Problem> as ::marshal::__private::Set>::Pointers,
     /// The column `weights`.
     weights: <&'a Buffers<'a, T> as ::marshal::Column>::Pointers,
     /// The column `sizes`.
     sizes: <[GemmCoord] as ::marshal::Column>::Pointers,
     /// The column `inner`.
-    inner: <&'static Inner<'static> as ::marshal::DeviceArgs>::Pointers,
+    inner: <&'static Inner<'static> as ::marshal::__private::Set>::Pointers,
 }
 #[automatically_derived]
 impl<'a, T: Pod> ::marshal::__private::Clone for ComposedPointers<'a, T>
 where
-    &'static Inner<'static>: ::marshal::DeviceArgs,
+    &'static Inner<'static>: ::marshal::__private::Set,
 {
     #[inline]
     fn clone(&self) -> Self {
@@ -31,12 +31,12 @@ where
 #[automatically_derived]
 impl<'a, T: Pod> ::marshal::__private::Copy for ComposedPointers<'a, T>
 where
-    &'static Inner<'static>: ::marshal::DeviceArgs,
+    &'static Inner<'static>: ::marshal::__private::Set,
 {}
 #[automatically_derived]
 impl<'a, T: Pod> ::marshal::__private::Debug for ComposedPointers<'a, T>
 where
-    &'static Inner<'static>: ::marshal::DeviceArgs,
+    &'static Inner<'static>: ::marshal::__private::Set,
 {
     #[inline]
     fn fmt(
@@ -54,14 +54,12 @@ where
 #[automatically_derived]
 impl<'a, T: Pod> ::marshal::KernelStruct for ComposedPointers<'a, T>
 where
-    &'static Inner<'static>: ::marshal::DeviceArgs,
+    &'static Inner<'static>: ::marshal::__private::Set,
 {
     const NAME: &'static str = "Layer";
     const MEMBERS: &'static [::marshal::Member] = &[
         ::marshal::__private::named(
-            ::marshal::__private::nested::<
-                <Vec<Problem> as ::marshal::DeviceArgs>::Pointers,
-            >(),
+            <Vec<Problem> as ::marshal::__private::Set>::MEMBER,
             "problems",
         ),
         ::marshal::__private::named(
@@ -78,9 +76,7 @@ where
             "cutlass::gemm::GemmCoord",
         ),
         ::marshal::__private::named(
-            ::marshal::__private::nested::<
-                <&'static Inner<'static> as ::marshal::DeviceArgs>::Pointers,
-            >(),
+            <&'static Inner<'static> as ::marshal::__private::Set>::MEMBER,
             "inner",
         ),
     ];
@@ -88,7 +84,7 @@ where
 #[automatically_derived]
 impl<'a, 'b, T: Pod> ::marshal::DeviceArgs for Composed<'a, 'b, T>
 where
-    &'static Inner<'static>: ::marshal::DeviceArgs,
+    &'static Inner<'static>: ::marshal::__private::Set,
 {
     type Pointers = ComposedPointers<'a, T>;
     #[inline]
@@ -102,10 +98,10 @@ where
             __visitor,
             <ComposedPointers<'a, T> as ::marshal::KernelStruct>::MEMBERS,
             0usize,
-            &::marshal::__private::Nested(&self.problems),
+            &<::marshal::__private::Probe<Vec<Problem>>>::nested(&self.problems),
             <::marshal::__private::Probe<&'a Buffers<'a, T>>>::column(&self.weights),
             <::marshal::__private::Probe<[GemmCoord]>>::column(&self.sizes),
-            &::marshal::__private::Nested(&self.inner),
+            &<::marshal::__private::Probe<&'b Inner<'b>>>::nested(&self.inner),
         ) {
             ::marshal::__private::Ok(__columns0) => {
                 ::marshal::__private::Ok(ComposedPointers {
@@ -121,8 +117,8 @@ where
 }
 const _: () = {
     use ::marshal::__private::Otherwise as _;
-    let () = <::marshal::__private::Probe<[GemmCoord]>>::WORD;
-    let _ = ::marshal::__private::has_bytes(
+    ::marshal::__private::is_element(
         <::marshal::__private::Probe<[GemmCoord]>>::MEMBER,
+        <::marshal::__private::Probe<[GemmCoord]>>::IS_HOST_WORD,
     );
 };

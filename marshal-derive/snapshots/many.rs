@@ -35,14 +35,9 @@ struct ManyPointers(
     <Vec<u8> as ::marshal::Column>::Pointers,
     /// The column `16`.
     <Vec<u16> as ::marshal::Column>::Pointers,
-)
-where
-    Vec<u16>: ::marshal::Column;
+);
 #[automatically_derived]
-impl ::marshal::__private::Clone for ManyPointers
-where
-    Vec<u16>: ::marshal::Column,
-{
+impl ::marshal::__private::Clone for ManyPointers {
     #[inline]
     fn clone(&self) -> Self {
         ManyPointers {
@@ -67,15 +62,9 @@ where
     }
 }
 #[automatically_derived]
-impl ::marshal::__private::Copy for ManyPointers
-where
-    Vec<u16>: ::marshal::Column,
-{}
+impl ::marshal::__private::Copy for ManyPointers {}
 #[automatically_derived]
-impl ::marshal::__private::Debug for ManyPointers
-where
-    Vec<u16>: ::marshal::Column,
-{
+impl ::marshal::__private::Debug for ManyPointers {
     #[inline]
     fn fmt(
         &self,
@@ -108,10 +97,7 @@ where
     }
 }
 #[automatically_derived]
-impl ::marshal::KernelStruct for ManyPointers
-where
-    Vec<u16>: ::marshal::Column,
-{
+impl ::marshal::KernelStruct for ManyPointers {
     const NAME: &'static str = "ManyPointers";
     const MEMBERS: &'static [::marshal::Member] = &[
         ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "0"),
@@ -134,10 +120,7 @@ where
     ];
 }
 #[automatically_derived]
-impl ::marshal::DeviceArgs for Many
-where
-    Vec<u16>: ::marshal::Column,
-{
+impl ::marshal::DeviceArgs for Many {
     type Pointers = ManyPointers;
     #[inline]
     fn walk<__V: ::marshal::Visitor>(

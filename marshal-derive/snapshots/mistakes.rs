@@ -6,20 +6,14 @@
 }
 /// The device pointers of [`Mistakes`]: one a column, in declared order.
 #[repr(C)]
-struct MistakesPointers
-where
-    Vec<u32>: ::marshal::Column,
-{
+struct MistakesPointers {
     /// The column `x`.
     x: ::marshal::__private::Malformed,
     /// The column `y`.
     y: <Vec<u32> as ::marshal::Column>::Pointers,
 }
 #[automatically_derived]
-impl ::marshal::__private::Clone for MistakesPointers
-where
-    Vec<u32>: ::marshal::Column,
-{
+impl ::marshal::__private::Clone for MistakesPointers {
     #[inline]
     fn clone(&self) -> Self {
         MistakesPointers {
@@ -29,15 +23,9 @@ where
     }
 }
 #[automatically_derived]
-impl ::marshal::__private::Copy for MistakesPointers
-where
-    Vec<u32>: ::marshal::Column,
-{}
+impl ::marshal::__private::Copy for MistakesPointers {}
 #[automatically_derived]
-impl ::marshal::__private::Debug for MistakesPointers
-where
-    Vec<u32>: ::marshal::Column,
-{
+impl ::marshal::__private::Debug for MistakesPointers {
     #[inline]
     fn fmt(
         &self,
@@ -52,10 +40,7 @@ where
     }
 }
 #[automatically_derived]
-impl ::marshal::KernelStruct for MistakesPointers
-where
-    Vec<u32>: ::marshal::Column,
-{
+impl ::marshal::KernelStruct for MistakesPointers {
     const NAME: &'static str = "MistakesPointers";
     const MEMBERS: &'static [::marshal::Member] = &[
         ::marshal::__private::named(
@@ -66,10 +51,7 @@ where
     ];
 }
 #[automatically_derived]
-impl ::marshal::DeviceArgs for Mistakes
-where
-    Vec<u32>: ::marshal::Column,
-{
+impl ::marshal::DeviceArgs for Mistakes {
     type Pointers = MistakesPointers;
     #[inline]
     fn walk<__V: ::marshal::Visitor>(

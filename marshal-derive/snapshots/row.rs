@@ -77,7 +77,10 @@ impl ::marshal::Row for Gemm {
 }
 const _: () = {
     use ::marshal::__private::Otherwise as _;
-    let () = <::marshal::__private::Probe<[DevicePointer<f32>]>>::WORD;
+    ::marshal::__private::is_element(
+        <::marshal::__private::Probe<[DevicePointer<f32>]>>::MEMBER,
+        <::marshal::__private::Probe<[DevicePointer<f32>]>>::IS_HOST_WORD,
+    );
     let _ = ::marshal::__private::is_aligned(
         <::marshal::__private::Probe<[DevicePointer<f32>]>>::MEMBER,
         8u64,

@@ -5,14 +5,9 @@ pub(crate) struct PairPointers(
     pub <Vec<u8> as facade::da::Column>::Pointers,
     /// The column `2`.
     <Box<[u32]> as facade::da::Column>::Pointers,
-)
-where
-    Box<[u32]>: facade::da::Column;
+);
 #[automatically_derived]
-impl facade::da::__private::Clone for PairPointers
-where
-    Box<[u32]>: facade::da::Column,
-{
+impl facade::da::__private::Clone for PairPointers {
     #[inline]
     fn clone(&self) -> Self {
         PairPointers {
@@ -22,15 +17,9 @@ where
     }
 }
 #[automatically_derived]
-impl facade::da::__private::Copy for PairPointers
-where
-    Box<[u32]>: facade::da::Column,
-{}
+impl facade::da::__private::Copy for PairPointers {}
 #[automatically_derived]
-impl facade::da::__private::Debug for PairPointers
-where
-    Box<[u32]>: facade::da::Column,
-{
+impl facade::da::__private::Debug for PairPointers {
     #[inline]
     fn fmt(
         &self,
@@ -45,10 +34,7 @@ where
     }
 }
 #[automatically_derived]
-impl facade::da::KernelStruct for PairPointers
-where
-    Box<[u32]>: facade::da::Column,
-{
+impl facade::da::KernelStruct for PairPointers {
     const NAME: &'static str = "PairPointers";
     const MEMBERS: &'static [facade::da::Member] = &[
         facade::da::__private::named(<Vec<u8> as facade::da::Column>::MEMBER, "0"),
@@ -56,10 +42,7 @@ where
     ];
 }
 #[automatically_derived]
-impl facade::da::DeviceArgs for Pair
-where
-    Box<[u32]>: facade::da::Column,
-{
+impl facade::da::DeviceArgs for Pair {
     type Pointers = PairPointers;
     #[inline]
     fn walk<__V: facade::da::Visitor>(

@@ -3,7 +3,7 @@
 //! A type that is no column fails wherever the expansion names it. All those places carry the span of the field's type, and
 //! the compiler says equal errors once. What cannot be said equally goes through the library's `Probe`, which fails nowhere.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Index, Member, Type, WherePredicate};
 
@@ -12,6 +12,7 @@ use crate::model::{Field, Model, Role, without_references};
 use crate::parse::Align;
 use crate::plain;
 use crate::symbol::ALIGN;
+use crate::write::{At, Written, group, mark, path, text, word};
 
 /// A field that becomes a column.
 pub(crate) struct Column<'m> {
@@ -22,6 +23,8 @@ pub(crate) struct Column<'m> {
     model: &'m Model<'m>,
     /// What the library looks at: the column, or the element where the field is a plain value.
     subject: &'m Type,
+    /// Whether the subject is plainly what its role says.
+    is_plain: bool,
     /// The same as the pointer struct says it.
     pub(crate) detached: Detached,
     /// Where the subject begins and ends.
@@ -36,36 +39,50 @@ impl<'m> Column<'m> {
         let keeps_reference = role != Role::Column || field.words.borrow.is_some();
         let subject = if keeps_reference { written } else { without_references(written) };
         let detached = Detached::new(model.syntax, subject, field.words.borrow.is_some());
+        let is_plain = match role {
+            Role::Column => plain::is_column(subject),
+            Role::Scalar | Role::OfRow => plain::is_element(subject),
+            Role::Nested | Role::Host | Role::Unknown => false,
+        };
         let name = model.syntax.ident.span();
-        let mut spans = subject.to_token_stream().into_iter().map(|token| token.span().resolved_at(name));
-        let first = spans.next().unwrap_or(name);
-        let last = spans.last().unwrap_or(first);
-        Self { field, role, index, model, subject, detached, first, last }
+        // What is plainly in order needs no place for errors.
+        let (first, last) = if is_plain {
+            (name, name)
+        } else {
+            let mut spans = subject.to_token_stream().into_iter().map(|token| token.span().resolved_at(name));
+            let first = spans.next().unwrap_or(name);
+            (first, spans.last().unwrap_or(first))
+        };
+        Self { field, role, index, model, subject, is_plain, detached, first, last }
     }
 
     /// The field's type in the pointer struct.
-    pub(crate) fn pointers(&self) -> TokenStream {
+    pub(crate) fn pointers(&self, tokens: &mut TokenStream) {
         let ty = &self.detached.ty;
         match self.role {
-            Role::Column => self.project(ty, quote!(Column), quote!(Pointers)),
-            Role::Nested => self.project(ty, quote!(__private::Set), quote!(Pointers)),
+            Role::Column => self.project(tokens, ty, &["Column"], "Pointers"),
+            Role::Nested => self.project(tokens, ty, &["__private", "Set"], "Pointers"),
             Role::Scalar | Role::OfRow => {
-                let library = self.library(self.first);
-                quote!(#library::DeviceColumn<#ty>)
+                self.library(self.first).to_tokens(tokens);
+                path(tokens, &["DeviceColumn"], self.first);
+                mark(tokens, "<", self.first);
+                ty.to_tokens(tokens);
+                mark(tokens, ">", self.last);
             }
             Role::Host | Role::Unknown => {
-                let library = self.library(self.first);
-                quote!(#library::__private::Malformed)
+                self.library(self.first).to_tokens(tokens);
+                path(tokens, &["__private", "Malformed"], self.first);
             }
         }
     }
 
     /// The pointers of the column, which stand in `some` at `place`.
-    pub(crate) fn out_of(&self, some: &Ident, place: usize) -> TokenStream {
+    pub(crate) fn out_of(&self, tokens: &mut TokenStream, some: &Ident, place: usize) {
         let mut some = some.clone();
         some.set_span(some.span().located_at(self.first));
-        let place = Index { index: u32::try_from(place).unwrap_or(u32::MAX), span: self.last };
-        quote!(#some.#place)
+        some.to_tokens(tokens);
+        mark(tokens, ".", self.last);
+        Index { index: u32::try_from(place).unwrap_or(u32::MAX), span: self.last }.to_tokens(tokens);
     }
 
     /// Its place among the columns.
@@ -74,53 +91,52 @@ impl<'m> Column<'m> {
     }
 
     /// The column of a column struct, a reference to what the library walks over.
-    pub(crate) fn value(&self, this: &Ident) -> TokenStream {
-        let (reference, mut this, member) = (quote_spanned!(self.first=> &), this.clone(), &self.field.member);
-        this.set_span(this.span().located_at(self.last));
-        let mut member = member.clone();
-        member_at(&mut member, self.last);
-        let (field, subject) = (quote_spanned!(self.last=> #reference #this.#member), self.subject);
-        match self.role {
-            Role::Column if self.is_probed() => self.probed(quote!(#subject), field),
-            Role::Scalar if self.is_probed() => self.probed(quote!([#subject]), self.slice(field)),
+    pub(crate) fn value(&self, tokens: &mut TokenStream, this: &Ident) {
+        let field = Written(|tokens: &mut TokenStream| self.field(tokens, this));
+        let (subject, library) = (self.subject, self.library(self.last));
+        let code = match self.role {
+            Role::Column if self.is_plain => return self.field(tokens, this),
+            Role::Column => quote_spanned!(self.last=> <#library::__private::Probe<#subject>>::column(#field)),
+            Role::Scalar if self.is_plain => quote_spanned!(self.last=> #library::__private::from_ref(#field)),
+            Role::Scalar => quote_spanned!(
+                self.last=> <#library::__private::Probe<[#subject]>>::column(#library::__private::from_ref(#field))
+            ),
             Role::Nested => {
-                let (open, library) = (quote_spanned!(self.first=> &), self.library(self.last));
+                let open = quote_spanned!(self.first=> &);
                 quote_spanned!(self.last=> #open <#library::__private::Probe<#subject>>::nested(#field))
             }
-            Role::Scalar => self.slice(field),
-            Role::Unknown => {
-                let library = self.library(self.last);
-                quote_spanned!(self.last=> &#library::__private::Malformed)
+            Role::OfRow | Role::Host | Role::Unknown => quote_spanned!(self.last=> &#library::__private::Malformed),
+        };
+        tokens.extend(code);
+    }
+
+    /// `&self.field`, from the subject's begin to its end.
+    fn field(&self, tokens: &mut TokenStream, this: &Ident) {
+        mark(tokens, "&", self.first);
+        let mut this = this.clone();
+        this.set_span(this.span().located_at(self.last));
+        this.to_tokens(tokens);
+        mark(tokens, ".", self.last);
+        match self.field.member.clone() {
+            Member::Named(mut name) => {
+                name.set_span(name.span().located_at(self.last));
+                name.to_tokens(tokens);
             }
-            Role::Column | Role::OfRow | Role::Host => field,
+            Member::Unnamed(Index { index, span }) => {
+                Index { index, span: span.located_at(self.last) }.to_tokens(tokens);
+            }
         }
     }
 
     /// Whether the walk asks the library's `Probe`, since the type may be no column: it would be an error here too. What is plainly one
     /// goes without, as that is less to compile.
     pub(crate) fn is_probed(&self) -> bool {
-        match self.role {
-            Role::Column => !plain::is_column(self.subject),
-            Role::Scalar => !plain::is_element(self.subject),
-            Role::Nested => true,
-            Role::OfRow | Role::Host | Role::Unknown => false,
-        }
+        matches!(self.role, Role::Column | Role::Scalar | Role::Nested) && !self.is_plain
     }
 
     /// Whether the list of members asks the library's `Probe`.
     pub(crate) fn asks_in_members(&self) -> bool {
-        self.role == Role::OfRow && !plain::is_element(self.subject)
-    }
-
-    fn probed(&self, column: TokenStream, field: TokenStream) -> TokenStream {
-        let library = self.library(self.last);
-        quote_spanned!(self.last=> <#library::__private::Probe<#column>>::column(#field))
-    }
-
-    /// A slice of one.
-    fn slice(&self, field: TokenStream) -> TokenStream {
-        let library = self.library(self.last);
-        quote_spanned!(self.last=> #library::__private::from_ref(#field))
+        self.role == Role::OfRow && !self.is_plain
     }
 
     /// Shows a field of a row to `visitor`. It is read by value, as a field of a packed struct has no reference.
@@ -156,11 +172,12 @@ impl<'m> Column<'m> {
     }
 
     /// The field of the pointer struct, read through `self`.
-    pub(crate) fn access(&self, this: &Ident) -> TokenStream {
+    pub(crate) fn access(&self, tokens: &mut TokenStream, this: &Ident) {
         let mut this = this.clone();
         this.set_span(self.first);
-        let member = self.label();
-        quote!(#this.#member)
+        this.to_tokens(tokens);
+        mark(tokens, ".", self.last);
+        self.label().to_tokens(tokens);
     }
 
     /// That the subject is what its role says, where no parameter decides it.
@@ -169,14 +186,14 @@ impl<'m> Column<'m> {
     /// is one too. With this said in the where clause of each item that names it, the clause alone is.
     pub(crate) fn assumption(&self) -> Option<WherePredicate> {
         let of = match self.role {
-            Role::Column => quote!(Column),
-            Role::Nested => quote!(__private::Set),
+            Role::Column => quote_spanned!(self.last=> Column),
+            Role::Nested => quote_spanned!(self.last=> __private::Set),
             Role::Scalar | Role::OfRow | Role::Host | Role::Unknown => return None,
         };
-        if self.detached.is_generic() || !self.detached.borrows.is_empty() {
+        if self.is_plain || self.detached.is_generic() || !self.detached.borrows.is_empty() {
             return None;
         }
-        let (ty, library, of) = (&self.detached.ty, self.library(self.first), respan(of, self.last));
+        let (ty, library) = (&self.detached.ty, self.library(self.first));
         let bound = quote_spanned!(self.last=> #library::#of);
         syn::parse2(quote!(#ty: #bound)).ok()
     }
@@ -184,29 +201,28 @@ impl<'m> Column<'m> {
     /// What the compiler is to check of the element, as statements of a `const`: that it has bytes, is no `usize`, and is not aligned
     /// above what is asked for. Of what is plainly in order nothing is checked, as that is less to compile.
     pub(crate) fn check(&self) -> Option<TokenStream> {
+        if self.detached.is_generic() || self.is_plain && self.field.words.align.is_none() {
+            return None;
+        }
         // No item around a `const` has the struct's lifetimes.
         let without_lifetimes =
             self.field.words.borrow.is_some().then(|| Detached::new(self.model.syntax, self.subject, false).ty);
         let (ty, library) = (without_lifetimes.as_ref().unwrap_or(&self.detached.ty), self.library(self.last));
-        let (column, is_plain) = match self.role {
-            Role::Column => (quote!(#ty), plain::is_column(self.subject)),
-            Role::Scalar | Role::OfRow => (quote!([#ty]), plain::is_element(self.subject)),
+        let column = match self.role {
+            Role::Column => quote!(#ty),
+            Role::Scalar | Role::OfRow => quote!([#ty]),
             Role::Nested | Role::Host | Role::Unknown => return None,
         };
-        if self.detached.is_generic() || is_plain && self.field.words.align.is_none() {
-            return None;
-        }
         let open = quote_spanned!(self.first=> <);
         let probe = quote_spanned!(self.last=> #open #library::__private::Probe<#column>>);
-        if let Some(align) = self.field.words.align {
-            let (bytes, message, library) = (align.bytes, self.below(align), self.library(align.span));
-            let element =
-                quote_spanned!(align.span=> #library::__private::is_aligned(#probe::MEMBER, #bytes, #message));
-            return Some(quote_spanned!(align.span=> let _ = #element;));
-        }
         let (arguments, library) =
             (quote_spanned!(self.last=> (#probe::MEMBER, #probe::IS_HOST_WORD)), self.library(self.first));
-        Some(quote_spanned!(self.last=> #library::__private::is_element #arguments;))
+        let element = quote_spanned!(self.last=> #library::__private::is_element #arguments;);
+        let alignment = self.field.words.align.map(|align| {
+            let (bytes, message, library) = (align.bytes, self.below(align), self.library(align.span));
+            quote_spanned!(align.span=> let _ = #library::__private::is_aligned(#probe::MEMBER, #bytes, #message);)
+        });
+        Some(quote!(#element #alignment))
     }
 
     fn below(&self, align: Align) -> String {
@@ -217,74 +233,83 @@ impl<'m> Column<'m> {
     }
 
     /// The member as the library knows it. What the compiler is to check of the element is checked where this is evaluated.
-    pub(crate) fn member(&self) -> TokenStream {
-        let (ty, name, library) = (&self.detached.ty, self.field.name(), self.library(self.first));
-        let of = match self.role {
-            Role::Column => self.project(ty, quote!(Column), quote!(MEMBER)),
-            Role::Nested => self.project(ty, quote!(__private::Set), quote!(MEMBER)),
-            // A row's element is asked for where it is read, and this adds no second error to it.
-            Role::OfRow if self.asks_in_members() => quote!(<#library::__private::Probe<[#ty]>>::MEMBER),
-            Role::Scalar | Role::OfRow => {
-                self.project(quote_spanned!(self.first=> [#ty]), quote!(Column), quote!(MEMBER))
-            }
-            Role::Host | Role::Unknown => quote!(<#library::__private::Malformed as #library::Column>::MEMBER),
+    pub(crate) fn member(&self, tokens: &mut TokenStream) {
+        let (name, library) = (self.field.name(), self.library(self.first));
+        let of = Written(|tokens: &mut TokenStream| self.unnamed_member(tokens));
+        let named = Written(|tokens: &mut TokenStream| {
+            library.to_tokens(tokens);
+            path(tokens, &["__private", "named"], self.first);
+            group(tokens, Delimiter::Parenthesis, self.last, |tokens| {
+                of.to_tokens(tokens);
+                mark(tokens, ",", self.last);
+                text(tokens, &name, self.last);
+            });
+        });
+        let (align, c_type) = (self.field.words.align, &self.field.words.c_type);
+        // The field's and the struct's both hold; the struct's is 16 where it says nothing.
+        let of_struct = self.model.words.align.map(|align| align.bytes);
+        let bytes = match (align.map(|align| align.bytes), of_struct) {
+            _ if self.role == Role::Nested => None,
+            (None, None) => None,
+            (Some(of_field), None) => Some(of_field.max(DEFAULT_ALIGNMENT)),
+            (of_field, Some(of_struct)) => Some(of_field.unwrap_or(of_struct).max(of_struct)),
         };
-        // Of a struct that is no generic one the same is checked where it is written.
-        let of = if self.detached.is_generic() && self.role != Role::Nested {
-            let arguments = quote_spanned!(self.last=> (#of));
-            quote!(#library::__private::has_bytes #arguments)
-        } else {
-            of
-        };
-        let mut member = quote_spanned!(self.last=> #library::__private::named(#of, #name));
-        if let Some(c_type) = &self.field.words.c_type {
+        if c_type.is_none() && bytes.is_none() {
+            return named.to_tokens(tokens);
+        }
+        let mut member = named.to_token_stream();
+        if let Some(c_type) = c_type {
             member = quote!(#library::Member::with_c_type(#member, #c_type));
         }
-        let align = self.field.words.align;
         if let Some(align) = align.filter(|_| self.detached.is_generic()) {
             let (bytes, message, library) = (align.bytes, self.below(align), self.library(align.span));
             member = quote_spanned!(align.span=> #library::__private::is_aligned(#member, #bytes, #message));
         }
-        // The field's and the struct's both hold; the struct's is 16 where it says nothing.
-        let of_struct = self.model.words.align.map(|align| align.bytes);
-        let bytes = match (align.map(|align| align.bytes), of_struct) {
-            (None, None) => return member,
-            (Some(of_field), None) => of_field.max(DEFAULT_ALIGNMENT),
-            (of_field, Some(of_struct)) => of_field.unwrap_or(of_struct).max(of_struct),
-        };
-        if self.role == Role::Nested {
-            return member;
+        if let Some(bytes) = bytes {
+            member = quote!(#library::__private::aligned(#member, #bytes));
         }
-        quote!(#library::__private::aligned(#member, #bytes))
+        tokens.extend(member);
+    }
+
+    fn unnamed_member(&self, tokens: &mut TokenStream) {
+        let (ty, library) = (&self.detached.ty, self.library(self.first));
+        let slice = Written(|tokens: &mut TokenStream| {
+            group(tokens, Delimiter::Bracket, self.first, |tokens| ty.to_tokens(tokens));
+        });
+        let of = Written(|tokens: &mut TokenStream| match self.role {
+            Role::Column => self.project(tokens, ty, &["Column"], "MEMBER"),
+            Role::Nested => self.project(tokens, ty, &["__private", "Set"], "MEMBER"),
+            // A row's element is asked for where it is read, and this adds no second error to it.
+            Role::OfRow if !self.is_plain => tokens.extend(quote!(<#library::__private::Probe<#slice>>::MEMBER)),
+            Role::Scalar | Role::OfRow => self.project(tokens, &slice, &["Column"], "MEMBER"),
+            Role::Host | Role::Unknown => {
+                tokens.extend(quote!(<#library::__private::Malformed as #library::Column>::MEMBER));
+            }
+        });
+        // Of a struct that is no generic one the same is checked where it is written.
+        if self.detached.is_generic() && self.role != Role::Nested {
+            let arguments = quote_spanned!(self.last=> (#of));
+            tokens.extend(quote!(#library::__private::has_bytes #arguments));
+        } else {
+            of.to_tokens(tokens);
+        }
     }
 
     /// `<ty as of>::item`, from the subject's begin to its end.
-    fn project(&self, ty: impl ToTokens, of: TokenStream, item: TokenStream) -> TokenStream {
-        let (open, of, item) = (quote_spanned!(self.first=> <), respan(of, self.last), respan(item, self.last));
-        let library = self.library(self.last);
-        quote_spanned!(self.last=> #open #ty as #library::#of>::#item)
+    fn project(&self, tokens: &mut TokenStream, ty: &impl ToTokens, of: &[&str], item: &str) {
+        mark(tokens, "<", self.first);
+        ty.to_tokens(tokens);
+        word(tokens, "as", self.last);
+        self.library(self.last).to_tokens(tokens);
+        path(tokens, of, self.last);
+        mark(tokens, ">", self.last);
+        path(tokens, &[item], self.last);
     }
 
-    fn library(&self, span: Span) -> TokenStream {
-        respan(self.model.library(), span)
+    fn library(&self, span: Span) -> At<'_> {
+        At { span: Some(span), ..self.model.library() }
     }
 }
 
 /// What a column is aligned to where nothing is said, as the library has it.
 const DEFAULT_ALIGNMENT: u64 = 16;
-
-fn member_at(member: &mut Member, span: Span) {
-    match member {
-        Member::Named(name) => name.set_span(name.span().located_at(span)),
-        Member::Unnamed(index) => index.span = index.span.located_at(span),
-    }
-}
-
-/// The same tokens at `span`.
-fn respan(tokens: TokenStream, span: Span) -> TokenStream {
-    let at = |mut token: TokenTree| {
-        token.set_span(span);
-        token
-    };
-    tokens.into_iter().map(at).collect()
-}

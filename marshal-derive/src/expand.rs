@@ -9,6 +9,7 @@ use crate::column::Column;
 use crate::generics::PointerGenerics;
 use crate::model::{Model, Role};
 use crate::pointers;
+use crate::write::Written;
 
 /// The most columns that the library walks over in one call.
 const COLUMNS_A_CALL: usize = 16;
@@ -86,15 +87,19 @@ fn column_struct(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, poi
     let this = Ident::new("self", model.syntax.ident.span());
     let error = format_ident!("__error", span = Span::mixed_site());
     let some = |call: usize| format_ident!("__columns{}", call, span = model.syntax.ident.span());
-    let built = pointers::build(model, columns, |column| {
-        column.out_of(&some(column.index() / COLUMNS_A_CALL), column.index() % COLUMNS_A_CALL)
+    let somes: Vec<_> = (0..columns.len().div_ceil(COLUMNS_A_CALL)).map(some).collect();
+    let built = pointers::build(model, columns, |tokens, column| {
+        let (call, place) = (column.index() / COLUMNS_A_CALL, column.index() % COLUMNS_A_CALL);
+        column.out_of(tokens, &somes[call], place);
     });
     // From the last call to the first, each around those behind it: a match is cheaper to compile than `?`.
     let calls = columns.chunks(COLUMNS_A_CALL).enumerate().rev();
     let walk = calls.fold(quote!(#library::__private::Ok(#built)), |rest, (call, columns)| {
         let function = format_ident!("columns{}", columns.len());
         let first = call * COLUMNS_A_CALL;
-        let (values, some) = (columns.iter().map(|column| column.value(&this)), some(call));
+        let some = &somes[call];
+        let this = &this;
+        let values = columns.iter().map(|column| Written(move |tokens: &mut _| column.value(tokens, this)));
         quote! {
             match #library::__private::#function(
                 #visitor,
@@ -120,7 +125,7 @@ fn column_struct(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, poi
 fn row(model: &Model<'_>, columns: &[Column<'_>], visitor: &Ident, pointers: &TokenStream) -> TokenStream {
     let library = model.library();
     let members = model.fields.iter().map(|field| &field.member);
-    let built = pointers::build(model, columns, |column| column.visit_row(visitor, pointers));
+    let built = pointers::build(model, columns, |tokens, column| tokens.extend(column.visit_row(visitor, pointers)));
     let probe = columns.iter().any(Column::is_probed).then(|| quote!(use #library::__private::Otherwise as _;));
     quote! {
         #probe

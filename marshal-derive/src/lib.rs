@@ -18,6 +18,7 @@ mod pointers;
 mod symbol;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use proc_macro2::TokenStream;
 use syn::DeriveInput;
