@@ -57,21 +57,15 @@ where
     Cow<'static, [u32]>: ::marshal::Column,
 {
     const NAME: &'static str = "GroupedGemmPointers";
-    const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::named(
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
             <[GemmCoord] as ::marshal::Column>::MEMBER,
-            "problem_sizes",
-        ),
-        ::marshal::__private::aligned(
-            ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "type"),
-            64u64,
-        ),
-        ::marshal::__private::named(<[f32] as ::marshal::Column>::MEMBER, "alpha"),
-        ::marshal::__private::named(
+            ::marshal::__private::aligned(<Vec<u8> as ::marshal::Column>::MEMBER, 64u64),
+            <[f32] as ::marshal::Column>::MEMBER,
             <Cow<'static, [u32]> as ::marshal::Column>::MEMBER,
-            "names",
-        ),
-    ];
+        ],
+        ["problem_sizes", "type", "alpha", "names"],
+    );
 }
 #[automatically_derived]
 impl<'a> ::marshal::DeviceArgs for GroupedGemm<'a>

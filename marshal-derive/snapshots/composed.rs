@@ -57,29 +57,20 @@ where
     &'static Inner<'static>: ::marshal::__private::Set,
 {
     const NAME: &'static str = "Layer";
-    const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::named(
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
             <Vec<Problem> as ::marshal::__private::Set>::MEMBER,
-            "problems",
-        ),
-        ::marshal::__private::named(
             ::marshal::__private::has_bytes(
                 <&'a Buffers<'a, T> as ::marshal::Column>::MEMBER,
             ),
-            "weights",
-        ),
-        ::marshal::Member::with_c_type(
-            ::marshal::__private::named(
+            ::marshal::Member::with_c_type(
                 <[GemmCoord] as ::marshal::Column>::MEMBER,
-                "sizes",
+                "cutlass::gemm::GemmCoord",
             ),
-            "cutlass::gemm::GemmCoord",
-        ),
-        ::marshal::__private::named(
             <&'static Inner<'static> as ::marshal::__private::Set>::MEMBER,
-            "inner",
-        ),
-    ];
+        ],
+        ["problems", "weights", "sizes", "inner"],
+    );
 }
 #[automatically_derived]
 impl<'a, 'b, T: Pod> ::marshal::DeviceArgs for Composed<'a, 'b, T>

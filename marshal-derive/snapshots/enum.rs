@@ -8,7 +8,7 @@ struct EitherPointers {}
 impl ::marshal::__private::Clone for EitherPointers {
     #[inline]
     fn clone(&self) -> Self {
-        EitherPointers {}
+        *self
     }
 }
 #[automatically_derived]
@@ -31,7 +31,7 @@ impl ::marshal::__private::Debug for EitherPointers {
 #[automatically_derived]
 impl ::marshal::KernelStruct for EitherPointers {
     const NAME: &'static str = "EitherPointers";
-    const MEMBERS: &'static [::marshal::Member] = &[];
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named([], []);
 }
 #[automatically_derived]
 impl ::marshal::DeviceArgs for Either {

@@ -92,31 +92,22 @@ where
     C: 'static,
 {
     const NAME: &'static str = "GenericPointers";
-    const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::aligned(
-            ::marshal::__private::is_aligned(
-                ::marshal::__private::named(
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
+            ::marshal::__private::aligned(
+                ::marshal::__private::is_aligned(
                     ::marshal::__private::has_bytes(
                         <Vec<[T; N]> as ::marshal::Column>::MEMBER,
                     ),
-                    "x",
+                    8u64,
+                    "column `x`: `align = 8` is below the element's own alignment: ask for that or more, or remove `align`",
                 ),
-                8u64,
-                "column `x`: `align = 8` is below the element's own alignment: ask for that or more, or remove `align`",
+                16u64,
             ),
-            16u64,
-        ),
-        ::marshal::__private::named(
             ::marshal::__private::has_bytes(<C as ::marshal::Column>::MEMBER),
-            "c",
-        ),
-        ::marshal::__private::named(
             ::marshal::__private::has_bytes(
                 <Cow<'static, [<T as Proto>::Word]> as ::marshal::Column>::MEMBER,
             ),
-            "words",
-        ),
-        ::marshal::__private::named(
             ::marshal::__private::has_bytes(
                 <[u8; <Generic<
                     'static,
@@ -126,9 +117,9 @@ where
                     N,
                 > as Width>::WORDS] as ::marshal::Column>::MEMBER,
             ),
-            "itself",
-        ),
-    ];
+        ],
+        ["x", "c", "words", "itself"],
+    );
 }
 #[automatically_derived]
 impl<'a, T: Pod + PartialEq<&'a str>, U, C: Column, const N: usize> ::marshal::DeviceArgs

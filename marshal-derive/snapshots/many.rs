@@ -40,25 +40,7 @@ struct ManyPointers(
 impl ::marshal::__private::Clone for ManyPointers {
     #[inline]
     fn clone(&self) -> Self {
-        ManyPointers {
-            0: self.0,
-            1: self.1,
-            2: self.2,
-            3: self.3,
-            4: self.4,
-            5: self.5,
-            6: self.6,
-            7: self.7,
-            8: self.8,
-            9: self.9,
-            10: self.10,
-            11: self.11,
-            12: self.12,
-            13: self.13,
-            14: self.14,
-            15: self.15,
-            16: self.16,
-        }
+        *self
     }
 }
 #[automatically_derived]
@@ -99,25 +81,46 @@ impl ::marshal::__private::Debug for ManyPointers {
 #[automatically_derived]
 impl ::marshal::KernelStruct for ManyPointers {
     const NAME: &'static str = "ManyPointers";
-    const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "0"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "1"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "2"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "3"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "4"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "5"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "6"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "7"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "8"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "9"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "10"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "11"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "12"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "13"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "14"),
-        ::marshal::__private::named(<Vec<u8> as ::marshal::Column>::MEMBER, "15"),
-        ::marshal::__private::named(<Vec<u16> as ::marshal::Column>::MEMBER, "16"),
-    ];
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u8> as ::marshal::Column>::MEMBER,
+            <Vec<u16> as ::marshal::Column>::MEMBER,
+        ],
+        [
+            "0",
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+            "6",
+            "7",
+            "8",
+            "9",
+            "10",
+            "11",
+            "12",
+            "13",
+            "14",
+            "15",
+            "16",
+        ],
+    );
 }
 #[automatically_derived]
 impl ::marshal::DeviceArgs for Many {

@@ -42,13 +42,13 @@ impl ::marshal::__private::Debug for MistakesPointers {
 #[automatically_derived]
 impl ::marshal::KernelStruct for MistakesPointers {
     const NAME: &'static str = "MistakesPointers";
-    const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::named(
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
             <::marshal::__private::Malformed as ::marshal::Column>::MEMBER,
-            "x",
-        ),
-        ::marshal::__private::named(<Vec<u32> as ::marshal::Column>::MEMBER, "y"),
-    ];
+            <Vec<u32> as ::marshal::Column>::MEMBER,
+        ],
+        ["x", "y"],
+    );
 }
 #[automatically_derived]
 impl ::marshal::DeviceArgs for Mistakes {

@@ -10,10 +10,7 @@ struct GemmPointers {
 impl ::marshal::__private::Clone for GemmPointers {
     #[inline]
     fn clone(&self) -> Self {
-        GemmPointers {
-            m: self.m,
-            a: self.a,
-        }
+        *self
     }
 }
 #[automatically_derived]
@@ -36,19 +33,16 @@ impl ::marshal::__private::Debug for GemmPointers {
 #[automatically_derived]
 impl ::marshal::KernelStruct for GemmPointers {
     const NAME: &'static str = "GemmPointers";
-    const MEMBERS: &'static [::marshal::Member] = &[
-        ::marshal::__private::aligned(
-            ::marshal::__private::named(<[i32] as ::marshal::Column>::MEMBER, "m"),
-            32u64,
-        ),
-        ::marshal::__private::aligned(
-            ::marshal::__private::named(
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
+            ::marshal::__private::aligned(<[i32] as ::marshal::Column>::MEMBER, 32u64),
+            ::marshal::__private::aligned(
                 <[DevicePointer<f32>] as ::marshal::Column>::MEMBER,
-                "a",
+                32u64,
             ),
-            32u64,
-        ),
-    ];
+        ],
+        ["m", "a"],
+    );
 }
 #[automatically_derived]
 impl ::marshal::Row for Gemm {

@@ -10,10 +10,7 @@ pub(crate) struct PairPointers(
 impl facade::da::__private::Clone for PairPointers {
     #[inline]
     fn clone(&self) -> Self {
-        PairPointers {
-            0: self.0,
-            1: self.1,
-        }
+        *self
     }
 }
 #[automatically_derived]
@@ -36,10 +33,13 @@ impl facade::da::__private::Debug for PairPointers {
 #[automatically_derived]
 impl facade::da::KernelStruct for PairPointers {
     const NAME: &'static str = "PairPointers";
-    const MEMBERS: &'static [facade::da::Member] = &[
-        facade::da::__private::named(<Vec<u8> as facade::da::Column>::MEMBER, "0"),
-        facade::da::__private::named(<Box<[u32]> as facade::da::Column>::MEMBER, "2"),
-    ];
+    const MEMBERS: &'static [facade::da::Member] = &facade::da::__private::named(
+        [
+            <Vec<u8> as facade::da::Column>::MEMBER,
+            <Box<[u32]> as facade::da::Column>::MEMBER,
+        ],
+        ["0", "2"],
+    );
 }
 #[automatically_derived]
 impl facade::da::DeviceArgs for Pair {

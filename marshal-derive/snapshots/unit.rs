@@ -5,7 +5,7 @@ pub struct NothingPointers;
 impl ::marshal::__private::Clone for NothingPointers {
     #[inline]
     fn clone(&self) -> Self {
-        NothingPointers {}
+        *self
     }
 }
 #[automatically_derived]
@@ -28,7 +28,7 @@ impl ::marshal::__private::Debug for NothingPointers {
 #[automatically_derived]
 impl ::marshal::KernelStruct for NothingPointers {
     const NAME: &'static str = "NothingPointers";
-    const MEMBERS: &'static [::marshal::Member] = &[];
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named([], []);
 }
 #[automatically_derived]
 impl ::marshal::DeviceArgs for Nothing {

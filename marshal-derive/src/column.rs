@@ -12,7 +12,7 @@ use crate::model::{Field, Model, Role, without_references};
 use crate::parse::Align;
 use crate::plain;
 use crate::symbol::ALIGN;
-use crate::write::{At, Written, group, mark, path, text, word};
+use crate::write::{At, Written, group, mark, path, word};
 
 /// A field that becomes a column.
 pub(crate) struct Column<'m> {
@@ -232,19 +232,15 @@ impl<'m> Column<'m> {
         )
     }
 
-    /// The member as the library knows it. What the compiler is to check of the element is checked where this is evaluated.
+    /// Whether no error is expected of the field.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// The member as the library knows it, but for its name. What the compiler is to check of the element is checked where this is evaluated.
     pub(crate) fn member(&self, tokens: &mut TokenStream) {
-        let (name, library) = (self.field.name(), self.library(self.first));
+        let library = self.library(self.first);
         let of = Written(|tokens: &mut TokenStream| self.unnamed_member(tokens));
-        let named = Written(|tokens: &mut TokenStream| {
-            library.to_tokens(tokens);
-            path(tokens, &["__private", "named"], self.first);
-            group(tokens, Delimiter::Parenthesis, self.last, |tokens| {
-                of.to_tokens(tokens);
-                mark(tokens, ",", self.last);
-                text(tokens, &name, self.last);
-            });
-        });
         let (align, c_type) = (self.field.words.align, &self.field.words.c_type);
         // The field's and the struct's both hold; the struct's is 16 where it says nothing.
         let of_struct = self.model.words.align.map(|align| align.bytes);
@@ -255,9 +251,9 @@ impl<'m> Column<'m> {
             (of_field, Some(of_struct)) => Some(of_field.unwrap_or(of_struct).max(of_struct)),
         };
         if c_type.is_none() && bytes.is_none() {
-            return named.to_tokens(tokens);
+            return of.to_tokens(tokens);
         }
-        let mut member = named.to_token_stream();
+        let mut member = of.to_token_stream();
         if let Some(c_type) = c_type {
             member = quote!(#library::Member::with_c_type(#member, #c_type));
         }

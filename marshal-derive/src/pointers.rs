@@ -18,7 +18,8 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
     let (clone, debug) = (clone(model, columns), debug(model, columns));
     let name = model.words.name.as_ref().map_or_else(|| pointers.unraw().to_string(), LitStr::value);
     let members = columns.iter().map(|column| Written(|tokens: &mut _| column.member(tokens)));
-    let members = quote!(&[#(#members),*]);
+    let names = columns.iter().map(|column| column.field.name());
+    let members = quote!(&#library::__private::named([#(#members),*], [#(#names),*]));
     let members = if columns.iter().any(Column::asks_in_members) {
         quote!({
             use #library::__private::Otherwise as _;
@@ -122,8 +123,15 @@ pub(crate) fn build(
     quote!(#pointers { #(#fields),* })
 }
 
-/// Field by field, and not `*self`: where a field's type is an error, the body then is that same error.
+/// Field by field, and not `*self`, where a field's type may be an error: the body then is that same error.
 fn clone(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
+    if columns.iter().all(Column::is_plain) {
+        return quote!(
+            fn clone(&self) -> Self {
+                *self
+            }
+        );
+    }
     let this = Ident::new("self", model.syntax.ident.span());
     let copy = build(model, columns, |tokens, column| column.access(tokens, &this));
     quote!(fn clone(&#this) -> Self { #copy })

@@ -154,8 +154,10 @@ fn no_expansion_is_unsafe_or_computes() {
         walk(derive(input), &mut |token| {
             match token {
                 TokenTree::Ident(word) if word == "unsafe" || word == "as_ptr" => forbidden.push(word.to_string()),
-                // `*` is nowhere, `+` only between bounds, `-` only in `->`.
-                TokenTree::Punct(punct) if matches!(punct.as_char(), '*' | '/' | '%' | '^') => {
+                // `*` only copies `self`, `+` stands only between bounds, `-` only in `->`.
+                TokenTree::Ident(word) if word == "self" && last == '*' => {}
+                _ if last == '*' => forbidden.push("*".to_owned()),
+                TokenTree::Punct(punct) if matches!(punct.as_char(), '/' | '%' | '^') => {
                     forbidden.push(punct.to_string())
                 }
                 TokenTree::Punct(punct) if punct.as_char() == '>' && last == '-' => {}

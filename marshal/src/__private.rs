@@ -32,10 +32,15 @@ const fn alignment(bytes: u64) -> Alignment {
     }
 }
 
-/// The same member under the name of its field.
+/// The same members under the names of their fields.
 #[must_use]
-pub const fn named(of: Member, name: &'static str) -> Member {
-    of.named(name)
+pub const fn named<const N: usize>(mut members: [Member; N], names: [&'static str; N]) -> [Member; N] {
+    let mut index = 0;
+    while index < N {
+        members[index] = members[index].named(names[index]);
+        index += 1;
+    }
+    members
 }
 
 /// The same member. Does not compile in a `const` for elements of zero bytes.

@@ -79,7 +79,7 @@ impl Member {
 
     /// The same under another name.
     pub(crate) const fn named(self, name: &'static str) -> Self {
-        Self { spec: ColumnSpec::new(name), ..self }
+        Self { spec: ColumnSpec::new(name).with_alignment(self.spec.alignment()), ..self }
     }
 
     /// The member of a column with such an element.

@@ -36,6 +36,12 @@ impl ColumnSpec {
         self.alignment.max(Alignment::of::<T>())
     }
 
+    /// What was asked for.
+    #[inline]
+    pub(crate) const fn alignment(self) -> Alignment {
+        self.alignment
+    }
+
     /// The column's name.
     #[inline]
     #[must_use]
