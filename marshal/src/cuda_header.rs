@@ -11,6 +11,9 @@ use crate::kernel_struct::KernelStruct;
 /// alignment, unless its field says `#[device(c_type = "..")]`: that name then stands for the element, and what declares it is included first. Size and alignment of
 /// every type, and the offset of every member, are asserted to be those of Rust.
 ///
+/// The pointer struct is called as in Rust, or as `#[device(name = "..")]` says; an instance of a generic struct has its arguments in the
+/// name: `SizesPointers_f32`.
+///
 /// The text is a header with an include guard, for NVRTC as it is and for a file that a build script writes; it includes nothing but
 /// CUDA's own headers of 16-bit and 8-bit floats, and those only where a column needs them. The headers of several
 /// sets go together in one kernel.

@@ -56,7 +56,7 @@ impl Declarations {
             return name;
         }
         let members: Vec<_> = P::MEMBERS.iter().map(|member| (member, member.declare(self))).collect();
-        let name = self.claim(rust, P::NAME, "");
+        let name = self.claim(rust, &format!("{}{}", P::NAME, arguments(rust)), "");
         self.open(&name);
         let mut body = format!("// {rust}\nstruct {name} {{\n");
         for (member, ty) in &members {
@@ -64,12 +64,12 @@ impl Declarations {
         }
         body.push_str("};\n");
         self.text.push_str(&body);
+        self.close();
         // An empty struct has one byte in C++, and none in Rust.
         if size_of::<P>() != 0 {
             self.assert_layout(&name, size_of::<P>(), align_of::<P>());
             self.assert_offsets(&name, P::MEMBERS);
         }
-        self.close();
         name
     }
 
@@ -101,7 +101,7 @@ impl Declarations {
         if let Some(name) = self.find(rust) {
             return name;
         }
-        let name = self.claim(rust, last_segment(rust), "marshal::opaque::");
+        let name = self.claim(rust, &format!("{}{}", last_segment(rust), arguments(rust)), "marshal::opaque::");
         let bare = name.trim_start_matches("marshal::opaque::").to_owned();
         self.open(&name);
         // Writing to a String does not fail.
@@ -111,8 +111,8 @@ impl Declarations {
              namespace marshal {{ namespace opaque {{\n\
              struct alignas({alignment}) {bare} {{ unsigned char bytes[{size}]; }};\n}} }}\n"
         );
-        self.assert_layout(&name, size, alignment);
         self.close();
+        self.assert_layout(&name, size, alignment);
         name
     }
 
@@ -130,6 +130,8 @@ impl Declarations {
         name
     }
 
+    /// A definition that another header may hold too. What is asserted of it stands outside, so that another definition under the
+    /// same name is noticed.
     fn open(&mut self, name: &str) {
         let guard = macro_name(name);
         self.text.extend(["#ifndef ", &guard, "\n#define ", &guard, "\n"]);
@@ -185,6 +187,16 @@ fn layout_assertion(name: &str, size: usize, alignment: usize) -> String {
 fn last_segment(rust: &str) -> &str {
     let path = rust.split(['<', '[', '(', ' ']).find(|part| !part.is_empty()).unwrap_or("Element");
     path.rsplit("::").next().unwrap_or(path)
+}
+
+/// `_f32_Metre` of `Point<f32, user::Metre>`, so that each instance of a generic type has a name of its own.
+fn arguments(rust: &str) -> String {
+    let Some((_, arguments)) = rust.split_once('<') else { return String::new() };
+    let words = arguments.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | ':')).map(|word| {
+        let last = word.rsplit("::").next().unwrap_or(word);
+        if last.is_empty() { String::new() } else { format!("_{last}") }
+    });
+    words.collect()
 }
 
 fn macro_name(name: &str) -> String {

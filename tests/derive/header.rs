@@ -45,6 +45,24 @@ struct Outer<'a> {
     more: &'a [Row],
 }
 
+#[derive(Clone, Copy, Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+struct Wrapped<T>(T);
+
+#[derive(DeviceArgs)]
+struct Generic<T: Pod> {
+    values: Vec<T>,
+    wrapped: Vec<Wrapped<T>>,
+}
+
+#[derive(DeviceArgs)]
+struct Twice {
+    #[device(nested)]
+    floats: Generic<f32>,
+    #[device(nested)]
+    bytes: Generic<[u8; 4]>,
+}
+
 #[derive(DeviceArgs)]
 struct Empty;
 
@@ -62,6 +80,7 @@ struct Gemm {
     marshal::DeviceColumn<double[3]> class_;
     marshal::DeviceColumn<float> alpha;
 };
+#endif
 static_assert(sizeof(Gemm) == 128 && alignof(Gemm) == 8, \"Gemm is 128 bytes, aligned to 8\");
 static_assert(MARSHAL_OFFSETOF(Gemm, sizes) == 0, \"offset of Gemm::sizes\");
 static_assert(MARSHAL_OFFSETOF(Gemm, named) == 16, \"offset of Gemm::named\");
@@ -92,6 +111,18 @@ fn nested_sets_and_tuples_have_structs_of_their_own() {
 #[test]
 fn the_header_of_rows_is_that_of_a_slice() {
     assert_eq!(marshal::cuda_header::<[Row]>(), marshal::cuda_header::<Vec<Row>>());
+}
+
+#[test]
+fn each_instance_of_a_generic_type_has_a_name_of_its_own() {
+    let header = marshal::cuda_header::<Twice>();
+    for text in [
+        "struct GenericPointers_f32 {\n    marshal::DeviceColumn<float> values;\n    marshal::DeviceColumn<marshal::opaque::Wrapped_f32> wrapped;",
+        "struct GenericPointers_u8_4 {\n    marshal::DeviceColumn<unsigned char[4]> values;\n    marshal::DeviceColumn<marshal::opaque::Wrapped_u8_4> wrapped;",
+        "    GenericPointers_f32 floats;\n    GenericPointers_u8_4 bytes;\n",
+    ] {
+        assert!(header.contains(text), "{header}");
+    }
 }
 
 #[test]
