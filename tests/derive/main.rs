@@ -28,11 +28,16 @@ fn image(args: &(impl DeviceArgs + ?Sized)) -> Vec<u8> {
 }
 
 mod alignment;
+mod borrow;
+mod composition;
 mod containers;
 mod elements;
 mod generics;
+mod header;
 mod macros;
 mod names;
+mod nested;
 mod rows;
 mod shapes;
+mod wild;
 mod words;

@@ -6,6 +6,7 @@ pub(crate) mod capture;
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod errors;
+pub(crate) mod header;
 pub(crate) mod kernels;
 pub(crate) mod lifetimes;
 pub(crate) mod scratch;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("buffers", buffers::ALL),
         ("scratch", scratch::ALL),
         ("kernels", kernels::ALL),
+        ("header", header::ALL),
         ("devices", devices::ALL),
     ];
     let named = |(module, tests): (&str, &[Test])| -> Vec<(String, i32, Run)> {
