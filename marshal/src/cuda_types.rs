@@ -6,6 +6,10 @@ use core::num::NonZero;
 use bytemuck::{NoUninit, PodInOption, ZeroableInOption};
 
 use crate::pointer::DevicePointer;
+use crate::vector::{
+    Char2, Char4, Double2, Float2, Float4, Int2, Int4, LongLong2, Short2, Short4, UChar2, UChar4, UInt2, UInt4,
+    ULongLong2, UShort2, UShort4,
+};
 
 /// A type of C++.
 #[derive(Clone, Debug)]
@@ -41,10 +45,32 @@ fn names(find: &mut Find) {
     find.element::<f64>("double", "");
     find.element::<bool>("bool", "");
     find.element::<char>("char32_t", "");
+    vectors(find);
     // What stands behind a pointer need not be an element.
     find.pointers::<()>("void", "");
     find.pointers::<usize>("unsigned long long", "");
     find.pointers::<isize>("long long", "");
+}
+
+/// CUDA's vectors, which its compilers know without a header.
+fn vectors(find: &mut Find) {
+    find.element::<Char2>("char2", "");
+    find.element::<Char4>("char4", "");
+    find.element::<UChar2>("uchar2", "");
+    find.element::<UChar4>("uchar4", "");
+    find.element::<Short2>("short2", "");
+    find.element::<Short4>("short4", "");
+    find.element::<UShort2>("ushort2", "");
+    find.element::<UShort4>("ushort4", "");
+    find.element::<Int2>("int2", "");
+    find.element::<Int4>("int4", "");
+    find.element::<UInt2>("uint2", "");
+    find.element::<UInt4>("uint4", "");
+    find.element::<LongLong2>("longlong2", "");
+    find.element::<ULongLong2>("ulonglong2", "");
+    find.element::<Float2>("float2", "");
+    find.element::<Float4>("float4", "");
+    find.element::<Double2>("double2", "");
 }
 
 /// Compares one type after the other with the wanted one.

@@ -27,6 +27,13 @@ struct DeviceColumn {
     unsigned long long len;
     MARSHAL_HOST_DEVICE T& operator[](unsigned long long index) const { return pointer[index]; }
 };
+// Rows of different lengths: row i is values[offsets[i]] to values[offsets[i + 1]], and begins at rows[i].
+template <class T, class O = int>
+struct RaggedPointers {
+    DeviceColumn<T> values;
+    DeviceColumn<O> offsets;
+    DeviceColumn<T*> rows;
+};
 // 128-bit integers, where the compiler has them (NVRTC: --device-int128).
 #if defined(__SIZEOF_INT128__) || defined(__CUDACC_RTC_INT128__)
 typedef __int128 int128;
@@ -75,14 +82,19 @@ impl Declarations {
 
     /// The name of a column of `T`, whose elements are declared; or are `c_type`, which somebody else declares.
     pub(crate) fn column<T: 'static>(&mut self, c_type: Option<&str>) -> String {
-        let element = match c_type {
-            Some(c_type) => {
-                self.assert_once(c_type, size_of::<T>(), align_of::<T>());
-                c_type.to_owned()
-            }
-            None => self.element::<T>(),
-        };
-        format!("marshal::DeviceColumn<{element}>")
+        format!("marshal::DeviceColumn<{}>", self.named_element::<T>(c_type))
+    }
+
+    /// The name of the three columns that rows of `T` become.
+    pub(crate) fn ragged<T: 'static, O: 'static>(&mut self, c_type: Option<&str>) -> String {
+        let (element, offset) = (self.named_element::<T>(c_type), self.element::<O>());
+        format!("marshal::RaggedPointers<{element}, {offset}>")
+    }
+
+    fn named_element<T: 'static>(&mut self, c_type: Option<&str>) -> String {
+        let Some(c_type) = c_type else { return self.element::<T>() };
+        self.assert_once(c_type, size_of::<T>(), align_of::<T>());
+        c_type.to_owned()
     }
 
     fn element<T: 'static>(&mut self) -> String {
