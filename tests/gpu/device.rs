@@ -49,9 +49,14 @@ impl Words {
 impl Gpu {
     /// A context of its own: where no other is left, the device's context begins and ends with this one.
     pub(crate) fn new() -> Self {
+        Self::on(0)
+    }
+
+    /// As [`new`](Self::new), on that device.
+    pub(crate) fn on(ordinal: usize) -> Self {
         static PTX: OnceLock<Ptx> = OnceLock::new();
         let ptx = PTX.get_or_init(|| compile_ptx(include_str!("kernels.cu")).unwrap());
-        let context = CudaContext::new(0).unwrap();
+        let context = CudaContext::new(ordinal).unwrap();
         let module = context.load_module(ptx.clone()).unwrap();
         Self { context, module }
     }
