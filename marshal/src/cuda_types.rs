@@ -7,8 +7,8 @@ use bytemuck::{NoUninit, PodInOption, ZeroableInOption};
 
 use crate::pointer::DevicePointer;
 use crate::vector::{
-    Char2, Char4, Double2, Float2, Float4, Int2, Int4, LongLong2, Short2, Short4, UChar2, UChar4, UInt2, UInt4,
-    ULongLong2, UShort2, UShort4,
+    Char2, Char4, Double2, Double4, Float2, Float4, Int2, Int4, LongLong2, LongLong4, Short2, Short4, UChar2, UChar4,
+    UInt2, UInt4, ULongLong2, ULongLong4, UShort2, UShort4,
 };
 
 /// A type of C++.
@@ -46,6 +46,10 @@ fn names(find: &mut Find) {
     find.element::<bool>("bool", "");
     find.element::<char>("char32_t", "");
     vectors(find);
+    #[cfg(feature = "half")]
+    halves(find);
+    #[cfg(feature = "float8")]
+    quarters(find);
     // What stands behind a pointer need not be an element.
     find.pointers::<()>("void", "");
     find.pointers::<usize>("unsigned long long", "");
@@ -71,6 +75,28 @@ fn vectors(find: &mut Find) {
     find.element::<Float2>("float2", "");
     find.element::<Float4>("float4", "");
     find.element::<Double2>("double2", "");
+    // Names of the prelude: CUDA 13 deprecates `double4`, and CUDA 12 has no `double4_16a`.
+    find.element::<LongLong4>("marshal::longlong4", "");
+    find.element::<ULongLong4>("marshal::ulonglong4", "");
+    find.element::<Double4>("marshal::double4", "");
+}
+
+/// Floats of 16 bits, which CUDA declares in headers of their own.
+#[cfg(feature = "half")]
+fn halves(find: &mut Find) {
+    use crate::vector::{Bfloat162, Half2};
+
+    find.element::<half::f16>("__half", "cuda_fp16.h");
+    find.element::<Half2>("__half2", "cuda_fp16.h");
+    find.element::<half::bf16>("__nv_bfloat16", "cuda_bf16.h");
+    find.element::<Bfloat162>("__nv_bfloat162", "cuda_bf16.h");
+}
+
+/// Floats of 8 bits, in another.
+#[cfg(feature = "float8")]
+fn quarters(find: &mut Find) {
+    find.element::<float8::F8E4M3>("__nv_fp8_e4m3", "cuda_fp8.h");
+    find.element::<float8::F8E5M2>("__nv_fp8_e5m2", "cuda_fp8.h");
 }
 
 /// Compares one type after the other with the wanted one.

@@ -42,6 +42,20 @@ typedef unsigned __int128 uint128;
 struct alignas(16) int128 { unsigned long long low; long long high; };
 struct alignas(16) uint128 { unsigned long long low, high; };
 #endif
+// Four lanes of 64 bits, aligned to 16 bytes. CUDA 13 gave these names of their own and deprecated those of CUDA 12.
+#if defined(__CUDACC__) && __CUDACC_VER_MAJOR__ >= 13
+typedef ::longlong4_16a longlong4;
+typedef ::ulonglong4_16a ulonglong4;
+typedef ::double4_16a double4;
+#elif defined(__CUDACC__)
+typedef ::longlong4 longlong4;
+typedef ::ulonglong4 ulonglong4;
+typedef ::double4 double4;
+#else
+struct alignas(16) longlong4 { long long x, y, z, w; };
+struct alignas(16) ulonglong4 { unsigned long long x, y, z, w; };
+struct alignas(16) double4 { double x, y, z, w; };
+#endif
 }
 #endif
 ";

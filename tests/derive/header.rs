@@ -93,6 +93,31 @@ static_assert(MARSHAL_OFFSETOF(Gemm, named) == 16, \"offset of Gemm::named\");
     assert!(!header.contains("#include"), "{header}");
 }
 
+#[derive(DeviceArgs)]
+struct SmallFloats {
+    halves: Vec<half::f16>,
+    brains: Vec<half::bf16>,
+    more: Vec<[half::bf16; 2]>,
+    bytes: Vec<float8::F8E4M3>,
+}
+
+#[test]
+fn small_floats_bring_the_headers_that_declare_them() {
+    let header = marshal::cuda_header::<SmallFloats>();
+    let (halves, brains, fp16, bf16) = if cfg!(feature = "half") {
+        ("__half", "__nv_bfloat16", 1, 1)
+    } else {
+        ("marshal::opaque::f16", "marshal::opaque::bf16", 0, 0)
+    };
+    let (bytes, fp8) = if cfg!(feature = "float8") { ("__nv_fp8_e4m3", 1) } else { ("marshal::opaque::F8E4M3", 0) };
+    for (name, element) in [("halves", halves), ("brains", brains), ("bytes", bytes)] {
+        assert!(header.contains(&format!("    marshal::DeviceColumn<{element}> {name};\n")), "{header}");
+    }
+    for (include, times) in [("cuda_fp16.h", fp16), ("cuda_bf16.h", bf16), ("cuda_fp8.h", fp8)] {
+        assert_eq!(header.matches(&format!("#include <{include}>\n")).count(), times, "{header}");
+    }
+}
+
 #[test]
 fn nested_sets_and_tuples_have_structs_of_their_own() {
     let header = marshal::cuda_header::<Outer<'_>>();
