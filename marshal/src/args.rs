@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::pointer::DevicePointer;
 use crate::upload::{UploadTarget, Uploaded};
@@ -87,13 +87,17 @@ pub trait DeviceArgs {
     /// ```
     ///
     /// # Errors
-    /// When `base` lacks the layout's alignment, or `image` is shorter than the copied part; the error names the column that
-    /// does not fit. Nothing is written then.
+    /// When `base` lacks the layout's alignment, the last address comes before the block's end, or `image` is shorter than the
+    /// copied part; that error names the column that does not fit. Nothing is written then.
     fn pack_into(&self, base: DevicePointer<u8>, image: &mut [u8]) -> Result<Self::Pointers, Error> {
         let mut extent = Extent::default();
         self.walk(&mut extent)?;
         let (end, alignment) = extent.finish();
         alignment.check(base.address())?;
+        let room = u64::MAX - base.address();
+        if let Some(needed) = end.filter(|&end| end > room) {
+            return Err(Error::new(ErrorKind::TooLarge { needed, available: room }));
+        }
         let available = image.len() as u64;
         match end.and_then(|end| usize::try_from(end).ok()).and_then(|end| image.get_mut(..end)) {
             Some(image) => pack(self, base.address(), image),
