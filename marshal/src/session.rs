@@ -55,6 +55,20 @@ impl<'c, B: Backend> Session<'c, B> {
         &mut self,
         key: u64,
         index: usize,
+        pack: impl Fn(u64, &mut [u8]) -> Result<P, Error>,
+    ) -> Result<(P, Arc<Block<B>>), Error> {
+        match self.try_rewrite(key, index, &pack) {
+            // Slots that come back stand behind the others: the index holds.
+            Err(_) if self.locked.take_returned() => self.try_rewrite(key, index, &pack),
+            written => written,
+        }
+    }
+
+    #[inline]
+    fn try_rewrite<P>(
+        &mut self,
+        key: u64,
+        index: usize,
         pack: impl FnOnce(u64, &mut [u8]) -> Result<P, Error>,
     ) -> Result<(P, Arc<Block<B>>), Error> {
         let State { shapes, pools, timeline, stats, .. } = &mut *self.locked.state;
@@ -170,6 +184,13 @@ impl<'c, B: Backend> Session<'c, B> {
 
     /// A region of that size that may be written, out of its pool.
     pub(crate) fn take_region(&mut self, region_bytes: usize) -> Result<Image<B>, Error> {
+        match self.try_take_region(region_bytes) {
+            Err(_) if self.locked.take_returned() => self.try_take_region(region_bytes),
+            taken => taken,
+        }
+    }
+
+    fn try_take_region(&mut self, region_bytes: usize) -> Result<Image<B>, Error> {
         let State { pools, timeline, stats, .. } = &mut *self.locked.state;
         let (stream, options) = (&self.shared.stream, &self.shared.options);
         let pool = ready_pool(stream, pools, region_bytes, timeline, stats, options, None)?;
