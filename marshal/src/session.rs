@@ -151,14 +151,16 @@ impl<'c, B: Backend> Session<'c, B> {
     pub(crate) fn reserve(&mut self, layout: &Layout, sets: usize) -> Result<(), Error> {
         self.locked.take_returned();
         let key = Shape::of(layout);
-        for _ in self.free_slots(key, layout)..sets {
-            self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
+        if self.free_slots(key, layout) < sets {
+            let needed = Block::<B>::room(&self.shared.stream, layout)?.saturating_mul(sets as u64);
+            let state = &mut *self.locked.state;
+            let cap = self.shared.options.device_bytes.saturating_sub(state.captured_bytes());
+            policy::evict(&state.tenants().0, needed, cap)
+                .map_err(|available| Error::new(ErrorKind::CacheFull { needed, available }))?;
         }
-        let free = self.free_slots(key, layout);
-        if free < sets {
-            // The last ones pushed the first ones out.
-            let (needed, available) = (layout.size_bytes(), self.shared.options.device_bytes);
-            return Err(Error::new(ErrorKind::CacheFull { needed: needed.saturating_mul(sets as u64), available }));
+        // A new block may push out a free one of its own shape, which is older; it comes to an end, since all of them fit.
+        while self.free_slots(key, layout) < sets {
+            self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
         }
         make_ready_regions(self.shared, &mut self.locked.state, region_bytes_of(layout)?, sets)
     }
