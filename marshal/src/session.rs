@@ -57,11 +57,27 @@ impl<'c, B: Backend> Session<'c, B> {
         index: usize,
         pack: impl Fn(u64, &mut [u8]) -> Result<P, Error>,
     ) -> Result<(P, Arc<Block<B>>), Error> {
-        match self.try_rewrite(key, index, &pack) {
+        let mut written = self.try_rewrite(key, index, &pack);
+        if written.is_err() && self.locked.take_returned() {
             // Slots that come back stand behind the others: the index holds.
-            Err(_) if self.locked.take_returned() => self.try_rewrite(key, index, &pack),
-            written => written,
+            written = self.try_rewrite(key, index, &pack);
         }
+        if written.as_ref().is_err_and(is_staging_full) {
+            self.make_staging_for(key, index)?;
+            written = self.try_rewrite(key, 0, &pack);
+        }
+        written
+    }
+
+    /// Sees to it that there is a region for slot `index`, which has none, and moves the slot to the front.
+    #[cold]
+    fn make_staging_for(&mut self, key: u64, index: usize) -> Result<(), Error> {
+        let state = &mut *self.locked.state;
+        // It is not among those that give up their region.
+        let slot = state.shapes.get_mut(&key).expect("the slot was found under this key").remove(index);
+        let made = make_staging(state, &self.shared.stream, slot.region_bytes, &self.shared.options);
+        state.shapes.entry(key).or_default().insert(0, slot);
+        made
     }
 
     #[inline]
@@ -186,10 +202,15 @@ impl<'c, B: Backend> Session<'c, B> {
 
     /// A region of that size that may be written, out of its pool.
     pub(crate) fn take_region(&mut self, region_bytes: usize) -> Result<Image<B>, Error> {
-        match self.try_take_region(region_bytes) {
-            Err(_) if self.locked.take_returned() => self.try_take_region(region_bytes),
-            taken => taken,
+        let mut taken = self.try_take_region(region_bytes);
+        if taken.is_err() && self.locked.take_returned() {
+            taken = self.try_take_region(region_bytes);
         }
+        if taken.as_ref().is_err_and(is_staging_full) {
+            make_staging(&mut self.locked.state, &self.shared.stream, region_bytes, &self.shared.options)?;
+            taken = self.try_take_region(region_bytes);
+        }
+        taken
     }
 
     fn try_take_region(&mut self, region_bytes: usize) -> Result<Image<B>, Error> {
@@ -243,6 +264,10 @@ impl<'c, B: Backend> Session<'c, B> {
     }
 }
 
+fn is_staging_full(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::StagingFull { .. })
+}
+
 /// The size of the staging regions for that layout.
 fn region_bytes_of(layout: &Layout) -> Result<usize, Error> {
     let needed = policy::region_bytes(layout.copy_bytes());
@@ -273,8 +298,8 @@ fn make_ready_regions<B: Backend>(
     }
 }
 
-/// Sees to it that there is a region for a new block of this size: one more where the cap allows it, else one that a block gives
-/// up which nobody holds.
+/// Sees to it that there is a region of this size that is no image: one more where the cap allows it, else one that a block gives up
+/// which nobody holds.
 #[cold]
 fn make_staging<B: Backend>(
     state: &mut State<B>,
