@@ -174,9 +174,11 @@ impl<'c, B: Backend> Session<'c, B> {
             policy::evict(&state.tenants().0, needed, cap)
                 .map_err(|available| Error::new(ErrorKind::CacheFull { needed, available }))?;
         }
-        // A new block may push out a free one of its own shape, which is older; it comes to an end, since all of them fit.
-        while self.free_slots(key, layout) < sets {
-            self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
+        // A new block may push out a free one of its own shape, which is older: at worst all of them are new.
+        for _ in 0..sets {
+            if self.free_slots(key, layout) < sets {
+                self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
+            }
         }
         make_ready_regions(self.shared, &mut self.locked.state, region_bytes_of(layout)?, sets)
     }
@@ -237,13 +239,17 @@ impl<'c, B: Backend> Session<'c, B> {
         let cap = options.device_bytes.saturating_sub(state.captured_bytes());
         let gone = policy::evict(&tenants, needed, cap)
             .map_err(|available| Error::new(ErrorKind::CacheFull { needed, available }))?;
-        let gone = state.take(&gone, &places);
-        let filled = make_staging(state, stream, region_bytes, options)
+        let mut gone = state.take(&gone, &places);
+        let mut made = make_staging(state, stream, region_bytes, options);
+        if made.as_ref().is_err_and(is_staging_full) && !gone.is_empty() {
+            // The room is theirs. Should they stay after all, they are copied again.
+            gone.iter_mut().for_each(|(_, slot)| state.release(slot));
+            made = make_staging(state, stream, region_bytes, options);
+        }
+        let filled = made
             .and_then(|()| Block::allocate(stream, layout.clone()))
             .and_then(|block| {
-                // Later than all uploads so far, should this be a block that is reserved.
-                let last_used = state.stats.uploads + 1;
-                let mut slot = Box::new(Slot::new(block, region_bytes, last_used));
+                let mut slot = state.new_slot(block, region_bytes);
                 let filled = fill(state, &mut slot, options)?;
                 Ok((filled, slot))
             });
