@@ -180,7 +180,13 @@ impl<'c, B: Backend> Session<'c, B> {
                 self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
             }
         }
-        make_ready_regions(self.shared, &mut self.locked.state, region_bytes_of(layout)?, sets)
+        let region_bytes = region_bytes_of(layout)?;
+        let state = &mut *self.locked.state;
+        make_ready_regions(self.shared, state, region_bytes, sets)?;
+        // Other shapes that were reserved count on these regions too. What the cap does not allow them, their upload says.
+        let free = state.tenants().0.iter().filter(|tenant| !tenant.is_held && tenant.region_bytes == region_bytes).count();
+        let _ = make_ready_regions(self.shared, state, region_bytes, free);
+        Ok(())
     }
 
     fn free_slots(&mut self, key: u64, layout: &Layout) -> usize {

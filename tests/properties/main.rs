@@ -1,12 +1,16 @@
 //! What holds for every input, on inputs that are drawn. `PROPTEST_CASES` says how many; a failure prints the smallest case that
 //! was found. The fuzz targets draw the same cases from what libFuzzer makes up, and their corpus runs here too.
 
+mod bytes;
 mod cached;
 mod columns;
+mod found;
 mod oracle;
 mod pack;
 mod plan;
 mod rows;
+
+use std::path::Path;
 
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, proptest};
@@ -58,4 +62,25 @@ proptest! {
     ) {
         cached::check(&case);
     }
+}
+
+/// Runs every input of that part of the fuzz targets' corpus.
+fn replay(target: &str, run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        run(&std::fs::read(entry.unwrap().path()).unwrap());
+        inputs += 1;
+    }
+    assert!(inputs > 10, "{} has {inputs} inputs: the test reads the wrong place", folder.display());
+}
+
+#[test]
+fn the_corpus_of_layouts_passes() {
+    replay("layout", bytes::layout_of);
+}
+
+#[test]
+fn the_corpus_of_programs_passes() {
+    replay("cache", bytes::cache_of);
 }
