@@ -184,7 +184,8 @@ impl<'c, B: Backend> Session<'c, B> {
         let state = &mut *self.locked.state;
         make_ready_regions(self.shared, state, region_bytes, sets)?;
         // Other shapes that were reserved count on these regions too. What the cap does not allow them, their upload says.
-        let free = state.tenants().0.iter().filter(|tenant| !tenant.is_held && tenant.region_bytes == region_bytes).count();
+        let free =
+            state.tenants().0.iter().filter(|tenant| !tenant.is_held && tenant.region_bytes == region_bytes).count();
         let _ = make_ready_regions(self.shared, state, region_bytes, free);
         Ok(())
     }
@@ -252,13 +253,11 @@ impl<'c, B: Backend> Session<'c, B> {
             gone.iter_mut().for_each(|(_, slot)| state.release(slot));
             made = make_staging(state, stream, region_bytes, options);
         }
-        let filled = made
-            .and_then(|()| Block::allocate(stream, layout.clone()))
-            .and_then(|block| {
-                let mut slot = state.new_slot(block, region_bytes);
-                let filled = fill(state, &mut slot, options)?;
-                Ok((filled, slot))
-            });
+        let filled = made.and_then(|()| Block::allocate(stream, layout.clone())).and_then(|block| {
+            let mut slot = state.new_slot(block, region_bytes);
+            let filled = fill(state, &mut slot, options)?;
+            Ok((filled, slot))
+        });
         match filled {
             Ok((filled, slot)) => {
                 state.let_go(gone);

@@ -14,7 +14,8 @@ fn bytes(byte: u8, len: usize) -> Bytes {
 
 fn cache(device_bytes: u64, staging_bytes: u64) -> (HostStream, ArgCache<marshal::host::Host>) {
     let stream = HostDevice::new().stream();
-    let cache = ArgCache::with_options(&stream, CacheOptions { device_bytes, staging_bytes, ..CacheOptions::default() });
+    let cache =
+        ArgCache::with_options(&stream, CacheOptions { device_bytes, staging_bytes, ..CacheOptions::default() });
     (stream, cache.unwrap())
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn image(columns: &[Column]) -> Image {
 }
 
 fn pad(bytes: &mut Vec<u8>, alignment: u64) {
-    while bytes.len() as u64 % alignment != 0 {
+    while !(bytes.len() as u64).is_multiple_of(alignment) {
         bytes.push(0);
     }
 }

@@ -77,7 +77,8 @@ pub(crate) fn check(columns: &[Planned]) {
             assert_eq!(u128::from(layout.size_bytes()), total);
             let found: Vec<_> = layout.columns().iter().map(|column| (column.offset, column.size_bytes)).collect();
             assert_eq!(found, placed);
-            let sum = layout.columns().iter().map(|column| u128::from(column.size_bytes + column.padding)).sum::<u128>();
+            let sum =
+                layout.columns().iter().map(|column| u128::from(column.size_bytes + column.padding)).sum::<u128>();
             assert_eq!(sum, total, "columns and their padding make up the whole");
             assert_eq!(layout.to_string().lines().count(), placed.len() + 2);
         }

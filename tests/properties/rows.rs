@@ -71,7 +71,7 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn read(rows: u16, size: u8, columns: &[[u8; 4]]) -> Self {
-        let rows = usize::from(rows) % if size % 4 == 0 { 600 } else { 50 };
+        let rows = usize::from(rows) % if size.is_multiple_of(4) { 600 } else { 50 };
         let columns = columns.iter().take(MOST).map(|&bytes| Column { len: rows, ..Column::read(bytes) });
         Self { columns: Columns(columns.collect()), rows, size }
     }

@@ -1,8 +1,8 @@
 //! The cache against a model, over whole programs.
 
 mod capture;
-pub(crate) mod ops;
 mod model;
+pub(crate) mod ops;
 mod run;
 
 pub(crate) use run::check;

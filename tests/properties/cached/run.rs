@@ -134,7 +134,9 @@ impl<'c> Run<'c> {
         let before = self.case.options.watched.then(|| self.cache.stats());
         let uploaded = columns.upload(&*self.cache);
         let is_twin = |held: &&Held| {
-            held.is_eager && held.generation == Some(self.model.generation) && held.set.layout() == layout
+            held.is_eager
+                && held.generation == Some(self.model.generation)
+                && held.set.layout() == layout
                 && held.content.borrow().as_ref() == Some(&image)
         };
         let twin = self.held.iter().find(is_twin).filter(|_| !image.is_empty());
