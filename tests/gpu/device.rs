@@ -194,6 +194,10 @@ pub(crate) fn read(stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: us
 
 /// Copies what stands at `pointer` when the stream comes to it; the returned closure waits and gives the bytes.
 pub(crate) fn snapshot(stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: usize) -> Snapshot {
+    if len == 0 {
+        // Of no bytes there is no memory, and nothing to copy.
+        return Box::new(Vec::new);
+    }
     // SAFETY: the memory is written by the copy before it is read.
     let copy: CudaSlice<u8> = unsafe { stream.alloc(len) }.unwrap();
     let target = marshal::cuda::pointer_to(&copy, stream).unwrap();
