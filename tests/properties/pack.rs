@@ -37,7 +37,7 @@ impl Case {
 }
 
 /// What no packer may touch.
-const CANARY: u8 = 0;
+const CANARY: u8 = 0x5A;
 /// What every packer has to write over.
 const DIRT: u8 = 0xA5;
 
