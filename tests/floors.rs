@@ -26,6 +26,7 @@ const FLOORS: [&[&str]; 5] = [
         "backend",
     ],
     &[
+        "lock",
         "block",
         "policy",
         "staging",

@@ -108,6 +108,7 @@ mod graph;
 mod kernel_arg;
 mod kernel_struct;
 mod layout;
+mod lock;
 mod map;
 mod measure;
 mod narrow;

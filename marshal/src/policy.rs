@@ -64,6 +64,8 @@ pub(crate) struct Tenant {
     pub(crate) device: u64,
     /// The size of the staging region that holds its image.
     pub(crate) region_bytes: usize,
+    /// Whether it has one.
+    pub(crate) has_region: bool,
     pub(crate) last_used: u64,
     pub(crate) is_held: bool,
 }
@@ -94,7 +96,7 @@ pub(crate) fn evict(tenants: &[Tenant], needed: u64, cap: u64) -> Result<Vec<usi
 /// whose region is free then; else all of another size, none of them held, whose staging goes as a whole.
 pub(crate) fn free_staging(tenants: &[Tenant], region_bytes: usize) -> Option<Vec<usize>> {
     let of_size = |size: usize| by_age(tenants).into_iter().filter(move |&i| tenants[i].region_bytes == size);
-    if let Some(oldest) = of_size(region_bytes).next() {
+    if let Some(oldest) = of_size(region_bytes).find(|&index| tenants[index].has_region) {
         return Some(vec![oldest]);
     }
     let is_held = |size: usize| tenants.iter().any(|tenant| tenant.region_bytes == size && tenant.is_held);

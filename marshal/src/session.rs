@@ -176,12 +176,15 @@ impl<'c, B: Backend> Session<'c, B> {
         // From here on the graph has the block, whatever fails.
         let zeroed = block.zero();
         let slot = state.take_into_graph(key, index, image).expect("the slot was found under this key");
-        state.stats.uploads += 1;
         match &mut state.recording {
             Some(recording) => recording.push(slot),
-            None => B::keep_in_graph(&self.shared.stream, Box::new(Kept::new(self.shared, slot)))?,
+            None => {
+                let kept = B::keep_in_graph(&self.shared.stream, Box::new(Kept::new(self.shared, slot)));
+                kept.inspect_err(|_| state.lose(block.allocated()))?;
+            }
         }
         zeroed?;
+        state.stats.uploads += 1;
         Ok((packed, block))
     }
 
