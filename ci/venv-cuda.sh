@@ -2,17 +2,28 @@
 # Makes a Python environment with NVIDIA's compiler, NVRTC and the headers of CUTLASS, all from PyPI at fixed versions, where
 # it is not there yet. No driver and no GPU are needed. Prints where things are, for `eval`:
 #     NVCC, CUDA_INCLUDE, CUTLASS_INCLUDE, NVRTC_LIBRARY
-# usage: ci/venv-cuda.sh [DIR]      (DIR: .venv/cuda of the repository)
+# With --nvrtc it gets NVRTC alone, into .venv/nvrtc, and prints NVRTC_LIBRARY.
+# usage: ci/venv-cuda.sh [--nvrtc] [DIR]      (DIR: .venv/cuda of the repository)
 set -euo pipefail
 
+kind=cuda
+if [ "${1:-}" = --nvrtc ]; then
+    kind=nvrtc
+    shift
+fi
+
 root=$(cd "$(dirname "$0")/.." && pwd)
-dir=${1:-$root/.venv/cuda}
+dir=${1:-$root/.venv/$kind}
 packages=(
     nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 # nvcc, its device compiler, its headers
     nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85                  # the headers that kernels include
     nvidia-cuda-nvrtc==13.0.88                                              # the compiler as a library
     nvidia-cutlass==4.2.0.0                                                 # the headers of CUTLASS
 )
+
+if [ "$kind" = nvrtc ]; then
+    packages=(nvidia-cuda-nvrtc==13.0.88)
+fi
 
 # Written last: an environment without it is unfinished, or of other versions.
 stamp=$dir/packages.txt
@@ -30,8 +41,9 @@ fi
 
 site=$("$dir/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cuda=$site/nvidia/cu13
+printf 'NVRTC_LIBRARY=%q\n' "$cuda/lib/libnvrtc.so.13"
+[ "$kind" = nvrtc ] && exit
 printf '%s=%q\n' \
     NVCC "$cuda/bin/nvcc" \
     CUDA_INCLUDE "$cuda/include" \
-    CUTLASS_INCLUDE "$site/cutlass_library/source/include" \
-    NVRTC_LIBRARY "$cuda/lib/libnvrtc.so.13"
+    CUTLASS_INCLUDE "$site/cutlass_library/source/include"

@@ -2,6 +2,7 @@
 
 mod cases;
 mod gpu;
+mod header;
 
 use std::sync::Arc;
 

@@ -38,24 +38,34 @@ impl ::marshal::__private::Debug for GroupedGemmPointers
 where
     Cow<'static, [u32]>: ::marshal::Column,
 {
+    #[inline]
     fn fmt(
         &self,
         __formatter: &mut ::marshal::__private::Formatter<'_>,
     ) -> ::marshal::__private::FmtResult {
-        let mut __debug = ::marshal::__private::Formatter::debug_struct(
+        ::marshal::__private::debug(
             __formatter,
             "GroupedGemmPointers",
-        );
-        ::marshal::__private::DebugStruct::field(
-            &mut __debug,
-            "problem_sizes",
-            &self.problem_sizes,
-        );
-        ::marshal::__private::DebugStruct::field(&mut __debug, "type", &self.r#type);
-        ::marshal::__private::DebugStruct::field(&mut __debug, "alpha", &self.alpha);
-        ::marshal::__private::DebugStruct::field(&mut __debug, "names", &self.names);
-        ::marshal::__private::DebugStruct::finish(&mut __debug)
+            <Self as ::marshal::KernelStruct>::MEMBERS,
+            &[&self.problem_sizes, &self.r#type, &self.alpha, &self.names],
+        )
     }
+}
+#[automatically_derived]
+impl ::marshal::KernelStruct for GroupedGemmPointers
+where
+    Cow<'static, [u32]>: ::marshal::Column,
+{
+    const NAME: &'static str = "GroupedGemmPointers";
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
+            <[GemmCoord] as ::marshal::Column>::MEMBER,
+            ::marshal::__private::aligned(<Vec<u8> as ::marshal::Column>::MEMBER, 64u64),
+            <[f32] as ::marshal::Column>::MEMBER,
+            <Cow<'static, [u32]> as ::marshal::Column>::MEMBER,
+        ],
+        ["problem_sizes", "type", "alpha", "names"],
+    );
 }
 #[automatically_derived]
 impl<'a> ::marshal::DeviceArgs for GroupedGemm<'a>
@@ -67,69 +77,60 @@ where
     fn walk<__V: ::marshal::Visitor>(
         &self,
         __visitor: &mut __V,
-    ) -> ::marshal::__private::Result<Self::Pointers, ::marshal::Error> {
-        use ::marshal::__private::NoColumn as _;
+    ) -> ::marshal::__private::Result<GroupedGemmPointers, ::marshal::Error> {
+        use ::marshal::__private::Otherwise as _;
         let Self {
-            problem_sizes: __column_problem_sizes,
-            r#type: __column_type,
-            alpha: __column_alpha,
+            problem_sizes: _,
+            r#type: _,
+            alpha: _,
             label: _,
             seen: _,
-            names: __column_names,
+            names: _,
         } = self;
-        ::marshal::__private::Ok(GroupedGemmPointers {
-            problem_sizes: <[GemmCoord] as ::marshal::Column>::visit(
-                __column_problem_sizes,
-                ::marshal::ColumnSpec::new("problem_sizes"),
-                __visitor,
-            )?,
-            r#type: <Vec<
-                u8,
-            > as ::marshal::Column>::visit(
-                __column_type,
-                const {
-                    ::marshal::ColumnSpec::with_alignment(
-                        ::marshal::ColumnSpec::new("type"),
-                        ::marshal::Alignment::max(
-                            ::marshal::Alignment::VECTOR_LOAD,
-                            ::marshal::__private::alignment(64u64),
-                        ),
-                    )
-                },
-                __visitor,
-            )?,
-            alpha: ::marshal::Visitor::column::<
-                f32,
-            >(
-                __visitor,
-                ::marshal::ColumnSpec::new("alpha"),
-                ::marshal::__private::from_ref(__column_alpha),
-            )?,
-            names: <::marshal::__private::Probe<
-                Cow<'a, [u32]>,
-            >>::visit(__column_names, ::marshal::ColumnSpec::new("names"), __visitor)?,
-        })
+        match ::marshal::__private::columns4(
+            __visitor,
+            <GroupedGemmPointers as ::marshal::KernelStruct>::MEMBERS,
+            0usize,
+            <::marshal::__private::Probe<[GemmCoord]>>::column(&self.problem_sizes),
+            &self.r#type,
+            ::marshal::__private::from_ref(&self.alpha),
+            <::marshal::__private::Probe<Cow<'a, [u32]>>>::column(&self.names),
+        ) {
+            ::marshal::__private::Ok(__columns0) => {
+                ::marshal::__private::Ok(GroupedGemmPointers {
+                    problem_sizes: __columns0.0,
+                    r#type: __columns0.1,
+                    alpha: __columns0.2,
+                    names: __columns0.3,
+                })
+            }
+            ::marshal::__private::Err(__error) => ::marshal::__private::Err(__error),
+        }
     }
 }
 const _: () = {
-    use ::marshal::__private::NoColumn as _;
-    ::marshal::__private::has_bytes(<::marshal::__private::Probe<[GemmCoord]>>::ELEMENT);
+    use ::marshal::__private::Otherwise as _;
+    ::marshal::__private::is_element(
+        <::marshal::__private::Probe<[GemmCoord]>>::MEMBER,
+        <::marshal::__private::Probe<[GemmCoord]>>::IS_HOST_WORD,
+    );
 };
 const _: () = {
-    use ::marshal::__private::NoColumn as _;
-    ::marshal::__private::is_aligned(
-        <::marshal::__private::Probe<Vec<u8>>>::ELEMENT,
+    use ::marshal::__private::Otherwise as _;
+    ::marshal::__private::is_element(
+        <::marshal::__private::Probe<Vec<u8>>>::MEMBER,
+        <::marshal::__private::Probe<Vec<u8>>>::IS_HOST_WORD,
+    );
+    let _ = ::marshal::__private::is_aligned(
+        <::marshal::__private::Probe<Vec<u8>>>::MEMBER,
         64u64,
         "column `type`: `align = 64` is below the element's own alignment: ask for that or more, or remove `align`",
     );
 };
 const _: () = {
-    use ::marshal::__private::NoColumn as _;
-    ::marshal::__private::has_bytes(::marshal::__private::Layout::new::<f32>());
-};
-const _: () = {
-    use ::marshal::__private::NoColumn as _;
-    ::marshal::__private::has_bytes(
-        <::marshal::__private::Probe<Cow<'static, [u32]>>>::ELEMENT,
+    use ::marshal::__private::Otherwise as _;
+    ::marshal::__private::is_element(
+        <::marshal::__private::Probe<Cow<'static, [u32]>>>::MEMBER,
+        <::marshal::__private::Probe<Cow<'static, [u32]>>>::IS_HOST_WORD,
     );
 };

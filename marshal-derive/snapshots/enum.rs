@@ -8,23 +8,30 @@ struct EitherPointers {}
 impl ::marshal::__private::Clone for EitherPointers {
     #[inline]
     fn clone(&self) -> Self {
-        EitherPointers {}
+        *self
     }
 }
 #[automatically_derived]
 impl ::marshal::__private::Copy for EitherPointers {}
 #[automatically_derived]
 impl ::marshal::__private::Debug for EitherPointers {
+    #[inline]
     fn fmt(
         &self,
         __formatter: &mut ::marshal::__private::Formatter<'_>,
     ) -> ::marshal::__private::FmtResult {
-        let mut __debug = ::marshal::__private::Formatter::debug_struct(
+        ::marshal::__private::debug(
             __formatter,
             "EitherPointers",
-        );
-        ::marshal::__private::DebugStruct::finish(&mut __debug)
+            <Self as ::marshal::KernelStruct>::MEMBERS,
+            &[],
+        )
     }
+}
+#[automatically_derived]
+impl ::marshal::KernelStruct for EitherPointers {
+    const NAME: &'static str = "EitherPointers";
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named([], []);
 }
 #[automatically_derived]
 impl ::marshal::DeviceArgs for Either {
@@ -33,7 +40,7 @@ impl ::marshal::DeviceArgs for Either {
     fn walk<__V: ::marshal::Visitor>(
         &self,
         __visitor: &mut __V,
-    ) -> ::marshal::__private::Result<Self::Pointers, ::marshal::Error> {
+    ) -> ::marshal::__private::Result<EitherPointers, ::marshal::Error> {
         ::marshal::__private::malformed()
     }
 }

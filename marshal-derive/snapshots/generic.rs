@@ -67,20 +67,59 @@ where
     U: 'static,
     C: 'static,
 {
+    #[inline]
     fn fmt(
         &self,
         __formatter: &mut ::marshal::__private::Formatter<'_>,
     ) -> ::marshal::__private::FmtResult {
-        let mut __debug = ::marshal::__private::Formatter::debug_struct(
+        ::marshal::__private::debug(
             __formatter,
             "GenericPointers",
-        );
-        ::marshal::__private::DebugStruct::field(&mut __debug, "x", &self.x);
-        ::marshal::__private::DebugStruct::field(&mut __debug, "c", &self.c);
-        ::marshal::__private::DebugStruct::field(&mut __debug, "words", &self.words);
-        ::marshal::__private::DebugStruct::field(&mut __debug, "itself", &self.itself);
-        ::marshal::__private::DebugStruct::finish(&mut __debug)
+            <Self as ::marshal::KernelStruct>::MEMBERS,
+            &[&self.x, &self.c, &self.words, &self.itself],
+        )
     }
+}
+#[automatically_derived]
+impl<T: Pod, U, C: Column, const N: usize> ::marshal::KernelStruct
+for GenericPointers<T, U, C, N>
+where
+    T: Into<f64>,
+    U: Default,
+    <T as Proto>::Word: Pod,
+    T: 'static,
+    U: 'static,
+    C: 'static,
+{
+    const NAME: &'static str = "GenericPointers";
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named(
+        [
+            ::marshal::__private::aligned(
+                ::marshal::__private::is_aligned(
+                    ::marshal::__private::has_bytes(
+                        <Vec<[T; N]> as ::marshal::Column>::MEMBER,
+                    ),
+                    8u64,
+                    "column `x`: `align = 8` is below the element's own alignment: ask for that or more, or remove `align`",
+                ),
+                16u64,
+            ),
+            ::marshal::__private::has_bytes(<C as ::marshal::Column>::MEMBER),
+            ::marshal::__private::has_bytes(
+                <Cow<'static, [<T as Proto>::Word]> as ::marshal::Column>::MEMBER,
+            ),
+            ::marshal::__private::has_bytes(
+                <[u8; <Generic<
+                    'static,
+                    T,
+                    U,
+                    C,
+                    N,
+                > as Width>::WORDS] as ::marshal::Column>::MEMBER,
+            ),
+        ],
+        ["x", "c", "words", "itself"],
+    );
 }
 #[automatically_derived]
 impl<'a, T: Pod + PartialEq<&'a str>, U, C: Column, const N: usize> ::marshal::DeviceArgs
@@ -98,49 +137,29 @@ where
     fn walk<__V: ::marshal::Visitor>(
         &self,
         __visitor: &mut __V,
-    ) -> ::marshal::__private::Result<Self::Pointers, ::marshal::Error> {
-        use ::marshal::__private::NoColumn as _;
-        const {
-            ::marshal::__private::is_aligned(
-                <::marshal::__private::Probe<Vec<[T; N]>>>::ELEMENT,
-                8u64,
-                "column `x`: `align = 8` is below the element's own alignment: ask for that or more, or remove `align`",
-            );
-        }
-        let Self {
-            x: __column_x,
-            c: __column_c,
-            words: __column_words,
-            itself: __column_itself,
-            u: _,
-        } = self;
-        ::marshal::__private::Ok(GenericPointers {
-            x: <Vec<
-                [T; N],
-            > as ::marshal::Column>::visit(
-                __column_x,
-                const {
-                    ::marshal::ColumnSpec::with_alignment(
-                        ::marshal::ColumnSpec::new("x"),
-                        ::marshal::Alignment::max(
-                            ::marshal::Alignment::VECTOR_LOAD,
-                            ::marshal::__private::alignment(8u64),
-                        ),
-                    )
-                },
-                __visitor,
-            )?,
-            c: <C as ::marshal::Column>::visit(
-                __column_c,
-                ::marshal::ColumnSpec::new("c"),
-                __visitor,
-            )?,
-            words: <::marshal::__private::Probe<
+    ) -> ::marshal::__private::Result<GenericPointers<T, U, C, N>, ::marshal::Error> {
+        use ::marshal::__private::Otherwise as _;
+        let Self { x: _, c: _, words: _, itself: _, u: _ } = self;
+        match ::marshal::__private::columns4(
+            __visitor,
+            <GenericPointers<T, U, C, N> as ::marshal::KernelStruct>::MEMBERS,
+            0usize,
+            <::marshal::__private::Probe<Vec<[T; N]>>>::column(&self.x),
+            <::marshal::__private::Probe<C>>::column(&self.c),
+            <::marshal::__private::Probe<
                 Cow<'a, [<T as Proto>::Word]>,
-            >>::visit(__column_words, ::marshal::ColumnSpec::new("words"), __visitor)?,
-            itself: <::marshal::__private::Probe<
-                [u8; <Self as Width>::WORDS],
-            >>::visit(__column_itself, ::marshal::ColumnSpec::new("itself"), __visitor)?,
-        })
+            >>::column(&self.words),
+            &self.itself,
+        ) {
+            ::marshal::__private::Ok(__columns0) => {
+                ::marshal::__private::Ok(GenericPointers {
+                    x: __columns0.0,
+                    c: __columns0.1,
+                    words: __columns0.2,
+                    itself: __columns0.3,
+                })
+            }
+            ::marshal::__private::Err(__error) => ::marshal::__private::Err(__error),
+        }
     }
 }

@@ -5,82 +5,65 @@ pub(crate) struct PairPointers(
     pub <Vec<u8> as facade::da::Column>::Pointers,
     /// The column `2`.
     <Box<[u32]> as facade::da::Column>::Pointers,
-)
-where
-    Box<[u32]>: facade::da::Column;
+);
 #[automatically_derived]
-impl facade::da::__private::Clone for PairPointers
-where
-    Box<[u32]>: facade::da::Column,
-{
+impl facade::da::__private::Clone for PairPointers {
     #[inline]
     fn clone(&self) -> Self {
-        PairPointers {
-            0: self.0,
-            1: self.1,
-        }
+        *self
     }
 }
 #[automatically_derived]
-impl facade::da::__private::Copy for PairPointers
-where
-    Box<[u32]>: facade::da::Column,
-{}
+impl facade::da::__private::Copy for PairPointers {}
 #[automatically_derived]
-impl facade::da::__private::Debug for PairPointers
-where
-    Box<[u32]>: facade::da::Column,
-{
+impl facade::da::__private::Debug for PairPointers {
+    #[inline]
     fn fmt(
         &self,
         __formatter: &mut facade::da::__private::Formatter<'_>,
     ) -> facade::da::__private::FmtResult {
-        let mut __debug = facade::da::__private::Formatter::debug_tuple(
+        facade::da::__private::debug(
             __formatter,
             "PairPointers",
-        );
-        facade::da::__private::DebugTuple::field(&mut __debug, &self.0);
-        facade::da::__private::DebugTuple::field(&mut __debug, &self.1);
-        facade::da::__private::DebugTuple::finish(&mut __debug)
+            <Self as facade::da::KernelStruct>::MEMBERS,
+            &[&self.0, &self.1],
+        )
     }
 }
 #[automatically_derived]
-impl facade::da::DeviceArgs for Pair
-where
-    Box<[u32]>: facade::da::Column,
-{
+impl facade::da::KernelStruct for PairPointers {
+    const NAME: &'static str = "PairPointers";
+    const MEMBERS: &'static [facade::da::Member] = &facade::da::__private::named(
+        [
+            <Vec<u8> as facade::da::Column>::MEMBER,
+            <Box<[u32]> as facade::da::Column>::MEMBER,
+        ],
+        ["0", "2"],
+    );
+}
+#[automatically_derived]
+impl facade::da::DeviceArgs for Pair {
     type Pointers = PairPointers;
     #[inline]
     fn walk<__V: facade::da::Visitor>(
         &self,
         __visitor: &mut __V,
-    ) -> facade::da::__private::Result<Self::Pointers, facade::da::Error> {
-        let Self { 0: __column_0, 1: _, 2: __column_2 } = self;
-        facade::da::__private::Ok(PairPointers {
-            0: <Vec<
-                u8,
-            > as facade::da::Column>::visit(
-                __column_0,
-                facade::da::ColumnSpec::new("0"),
-                __visitor,
-            )?,
-            1: <Box<
-                [u32],
-            > as facade::da::Column>::visit(
-                __column_2,
-                facade::da::ColumnSpec::new("2"),
-                __visitor,
-            )?,
-        })
+    ) -> facade::da::__private::Result<PairPointers, facade::da::Error> {
+        let Self { 0: _, 1: _, 2: _ } = self;
+        match facade::da::__private::columns2(
+            __visitor,
+            <PairPointers as facade::da::KernelStruct>::MEMBERS,
+            0usize,
+            &self.0,
+            &self.2,
+        ) {
+            facade::da::__private::Ok(__columns0) => {
+                facade::da::__private::Ok(PairPointers {
+                    0: __columns0.0,
+                    1: __columns0.1,
+                })
+            }
+            facade::da::__private::Err(__error) => facade::da::__private::Err(__error),
+        }
     }
 }
-const _: () = {
-    use facade::da::__private::NoColumn as _;
-    facade::da::__private::has_bytes(<facade::da::__private::Probe<Vec<u8>>>::ELEMENT);
-};
-const _: () = {
-    use facade::da::__private::NoColumn as _;
-    facade::da::__private::has_bytes(
-        <facade::da::__private::Probe<Box<[u32]>>>::ELEMENT,
-    );
-};

@@ -5,23 +5,30 @@ pub struct NothingPointers;
 impl ::marshal::__private::Clone for NothingPointers {
     #[inline]
     fn clone(&self) -> Self {
-        NothingPointers {}
+        *self
     }
 }
 #[automatically_derived]
 impl ::marshal::__private::Copy for NothingPointers {}
 #[automatically_derived]
 impl ::marshal::__private::Debug for NothingPointers {
+    #[inline]
     fn fmt(
         &self,
         __formatter: &mut ::marshal::__private::Formatter<'_>,
     ) -> ::marshal::__private::FmtResult {
-        let mut __debug = ::marshal::__private::Formatter::debug_struct(
+        ::marshal::__private::debug(
             __formatter,
             "NothingPointers",
-        );
-        ::marshal::__private::DebugStruct::finish(&mut __debug)
+            <Self as ::marshal::KernelStruct>::MEMBERS,
+            &[],
+        )
     }
+}
+#[automatically_derived]
+impl ::marshal::KernelStruct for NothingPointers {
+    const NAME: &'static str = "NothingPointers";
+    const MEMBERS: &'static [::marshal::Member] = &::marshal::__private::named([], []);
 }
 #[automatically_derived]
 impl ::marshal::DeviceArgs for Nothing {
@@ -30,7 +37,7 @@ impl ::marshal::DeviceArgs for Nothing {
     fn walk<__V: ::marshal::Visitor>(
         &self,
         __visitor: &mut __V,
-    ) -> ::marshal::__private::Result<Self::Pointers, ::marshal::Error> {
+    ) -> ::marshal::__private::Result<NothingPointers, ::marshal::Error> {
         let Self {} = self;
         ::marshal::__private::Ok(NothingPointers {})
     }

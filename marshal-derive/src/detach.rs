@@ -1,7 +1,7 @@
 //! Types of the argument struct, said in the pointer struct.
 //!
 //! A set does not borrow its arguments, so its type has no lifetime of theirs: `'static` stands in their place, as elements
-//! outlive everything anyway.
+//! outlive everything anyway. A field that borrows keeps its own.
 
 use std::collections::HashSet;
 use std::mem;
@@ -21,15 +21,12 @@ impl Detach {
     /// Puts `'static` in place of the struct's lifetimes.
     pub(crate) fn new(input: &DeriveInput) -> Self {
         let lifetimes = input.generics.lifetimes().map(|param| param.lifetime.ident.clone()).collect();
-        let arguments = input.generics.params.iter().map(|param| match param {
-            GenericParam::Lifetime(_) => quote!('static),
-            GenericParam::Type(param) => param.ident.to_token_stream(),
-            GenericParam::Const(param) => param.ident.to_token_stream(),
-        });
-        let name = &input.ident;
-        let this =
-            if input.generics.params.is_empty() { parse_quote!(#name) } else { parse_quote!(#name<#(#arguments),*>) };
-        Self { lifetimes, this }
+        Self { lifetimes, this: this(input, |_| quote!('static)) }
+    }
+
+    /// Keeps the struct's lifetimes.
+    pub(crate) fn keeping(input: &DeriveInput) -> Self {
+        Self { lifetimes: HashSet::new(), this: this(input, ToTokens::to_token_stream) }
     }
 
     /// `Self` is the argument struct, also in front of `::`.
@@ -61,6 +58,20 @@ impl Detach {
         };
         tokens.into_iter().map(map).collect()
     }
+}
+
+/// What `Self` is.
+fn this(input: &DeriveInput, lifetime: impl Fn(&Lifetime) -> TokenStream) -> Type {
+    let name = &input.ident;
+    if input.generics.params.is_empty() {
+        return parse_quote!(#name);
+    }
+    let arguments = input.generics.params.iter().map(|param| match param {
+        GenericParam::Lifetime(param) => lifetime(&param.lifetime),
+        GenericParam::Type(param) => param.ident.to_token_stream(),
+        GenericParam::Const(param) => param.ident.to_token_stream(),
+    });
+    parse_quote!(#name<#(#arguments),*>)
 }
 
 impl VisitMut for Detach {

@@ -13,10 +13,12 @@ mod generics;
 mod mentions;
 mod model;
 mod parse;
+mod plain;
 mod pointers;
 mod symbol;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use proc_macro2::TokenStream;
 use syn::DeriveInput;
@@ -30,7 +32,7 @@ use crate::model::Model;
 /// row instead, each field is a plain value, and slices of the struct upload as columns. `PhantomData` is left out.
 ///
 /// The generated struct is `repr(C)` and `Copy`, visible as the struct is, and its fields as the fields are. It has no lifetime of
-/// the struct, so a set does not borrow its arguments; it keeps the type and const parameters that columns use. A generic struct
+/// the struct but those of fields that say `borrow`, so a set does not borrow its arguments; it keeps the type and const parameters that columns use. A generic struct
 /// needs the bounds that make its columns columns, such as `T: Pod` for `Vec<T>`.
 ///
 /// On the struct:
@@ -39,6 +41,7 @@ use crate::model::Model;
 /// |---|---|
 /// | `row` | the struct is one row |
 /// | `align = 64` | the least alignment of every column, in bytes; 16 if left out |
+/// | `name = "CName"` | what the pointer struct is called in C++; as in Rust if left out |
 /// | `crate = facade::marshal` | where the library is found, if not at `::marshal` |
 ///
 /// On a field:
@@ -46,6 +49,9 @@ use crate::model::Model;
 /// | word | meaning |
 /// |---|---|
 /// | `scalar` | the field is a plain value: a column of one element |
+/// | `nested` | the field is a set of arguments itself: its columns stand here, aligned and named as its own struct says |
+/// | `borrow` | the pointers keep the field's lifetimes |
+/// | `c_type = "CType"` | what the element is called in C++ |
 /// | `skip` | the field stays on the host |
 /// | `align = 64` | the least alignment of this column; below the element's own it does not compile |
 ///

@@ -12,13 +12,14 @@ pub(crate) struct Mentions<'g> {
     pub(crate) params: HashSet<Ident>,
     /// Type parameters that stand as a type by themselves, not in front of `::`.
     pub(crate) whole: HashSet<Ident>,
-    /// A lifetime of the struct, said or hidden in `Self`.
-    pub(crate) has_lifetime: bool,
+    /// Lifetimes of the struct, said or hidden in `Self`.
+    pub(crate) lifetimes: HashSet<Ident>,
+    pub(crate) has_self: bool,
 }
 
 impl<'g> Mentions<'g> {
     pub(crate) fn new(generics: &'g Generics) -> Self {
-        Self { generics, params: HashSet::new(), whole: HashSet::new(), has_lifetime: false }
+        Self { generics, params: HashSet::new(), whole: HashSet::new(), lifetimes: HashSet::new(), has_self: false }
     }
 
     pub(crate) fn of_type(generics: &'g Generics, ty: &Type) -> Self {
@@ -29,11 +30,18 @@ impl<'g> Mentions<'g> {
 
     fn name(&mut self, name: &Ident) {
         if name == "Self" {
-            self.has_lifetime |= self.generics.lifetimes().next().is_some();
+            self.has_self = true;
+            self.lifetimes.extend(self.generics.lifetimes().map(|param| param.lifetime.ident.clone()));
             let params = self.generics.params.iter().filter_map(named);
             self.params.extend(params.cloned());
         } else if self.generics.params.iter().filter_map(named).any(|param| param == name) {
             self.params.insert(name.clone());
+        }
+    }
+
+    fn lifetime(&mut self, name: &Ident) {
+        if self.generics.lifetimes().any(|param| param.lifetime.ident == *name) {
+            self.lifetimes.insert(name.clone());
         }
     }
 
@@ -42,7 +50,7 @@ impl<'g> Mentions<'g> {
         for token in tokens {
             match token {
                 TokenTree::Ident(name) => {
-                    self.has_lifetime |= self.generics.lifetimes().any(|param| param.lifetime.ident == name);
+                    self.lifetime(&name);
                     self.name(&name);
                 }
                 TokenTree::Group(group) => self.tokens(group.stream()),
@@ -63,7 +71,7 @@ pub(crate) fn named(param: &GenericParam) -> Option<&Ident> {
 
 impl Visit<'_> for Mentions<'_> {
     fn visit_lifetime(&mut self, lifetime: &Lifetime) {
-        self.has_lifetime |= self.generics.lifetimes().any(|param| param.lifetime == *lifetime);
+        self.lifetime(&lifetime.ident);
     }
 
     fn visit_type_path(&mut self, path: &TypePath) {

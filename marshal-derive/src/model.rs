@@ -1,12 +1,13 @@
 //! The struct as the derive understands it. Every node keeps the syntax that it came from.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Data, DeriveInput, Fields, Ident, Index, Member, Meta, Type};
 
 use crate::errors::Errors;
 use crate::parse::{FieldWords, StructWords};
+use crate::write::At;
 
 /// The whole input.
 pub(crate) struct Model<'a> {
@@ -14,6 +15,7 @@ pub(crate) struct Model<'a> {
     pub(crate) words: StructWords,
     /// In declared order; none for what is no struct.
     pub(crate) fields: Vec<Field<'a>>,
+    library: Vec<TokenTree>,
 }
 
 /// A field, host-only ones included.
@@ -30,6 +32,8 @@ pub(crate) enum Role {
     Column,
     /// A column of one element.
     Scalar,
+    /// Columns of a set within the set, through the trait `DeviceArgs`.
+    Nested,
     /// A column of one element a row.
     OfRow,
     /// No column: the field stays on the host.
@@ -47,12 +51,13 @@ impl<'a> Model<'a> {
             }
             Data::Enum(_) | Data::Union(_) => vec![],
         };
-        Self { syntax, words, fields }
+        let library = words.krate.as_ref().map_or_else(|| quote!(::marshal), ToTokens::to_token_stream);
+        Self { syntax, words, fields, library: library.into_iter().collect() }
     }
 
     /// The path to the library, from the struct's module.
-    pub(crate) fn library(&self) -> TokenStream {
-        self.words.krate.as_ref().map_or_else(|| quote!(::marshal), ToTokens::to_token_stream)
+    pub(crate) fn library(&self) -> At<'_> {
+        At { path: &self.library, span: None }
     }
 
     /// The name of the generated struct.
@@ -90,6 +95,8 @@ impl<'a> Model<'a> {
             Role::OfRow
         } else if field.words.scalar.is_some() {
             Role::Scalar
+        } else if field.words.nested.is_some() {
+            Role::Nested
         } else {
             Role::Column
         }
@@ -130,6 +137,10 @@ impl<'a> Field<'a> {
     pub(crate) fn is_phantom(&self) -> bool {
         let Type::Path(path) = without_references(&self.syntax.ty) else { return false };
         path.path.segments.last().is_some_and(|segment| segment.ident == "PhantomData")
+    }
+
+    pub(crate) fn is_deprecated(&self) -> bool {
+        self.syntax.attrs.iter().any(|attribute| attribute.path().is_ident("deprecated"))
     }
 
     fn is_host(&self) -> bool {

@@ -7,7 +7,7 @@ use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Path};
 
 use crate::errors::Errors;
-use crate::symbol::{ALIGN, CRATE, DEVICE, ON_FIELD, ON_STRUCT, ROW, SCALAR, SKIP, Word};
+use crate::symbol::{ALIGN, BORROW, C_TYPE, CRATE, DEVICE, NAME, NESTED, ON_FIELD, ON_STRUCT, ROW, SCALAR, SKIP, Word};
 
 /// An alignment as it is written: any integer.
 #[derive(Clone, Copy)]
@@ -22,6 +22,8 @@ pub(crate) struct StructWords {
     pub(crate) row: Option<Ident>,
     pub(crate) align: Option<Align>,
     pub(crate) krate: Option<Path>,
+    /// What the pointer struct is called in C++.
+    pub(crate) name: Option<LitStr>,
     /// Something was written that is not understood: nobody knows what the fields are meant to be.
     pub(crate) is_malformed: bool,
 }
@@ -30,8 +32,12 @@ pub(crate) struct StructWords {
 #[derive(Default)]
 pub(crate) struct FieldWords {
     pub(crate) scalar: Option<Ident>,
+    pub(crate) nested: Option<Ident>,
+    pub(crate) borrow: Option<Ident>,
     pub(crate) skip: Option<Ident>,
     pub(crate) align: Option<Align>,
+    /// What the element is called in C++.
+    pub(crate) c_type: Option<LitStr>,
     /// Something was written that is not understood: nobody knows what the field is meant to be.
     pub(crate) is_malformed: bool,
 }
@@ -44,6 +50,7 @@ impl StructWords {
                 ROW => item.flag(&mut words.row, errors),
                 ALIGN => item.set(&mut words.align, alignment, errors),
                 CRATE => item.set(&mut words.krate, path, errors),
+                NAME => item.set(&mut words.name, text, errors),
                 _ => return item.refuse("the struct", ON_STRUCT, "a field", ON_FIELD, errors),
             }
             true
@@ -58,8 +65,11 @@ impl FieldWords {
         words.is_malformed = each_item(attributes, ON_FIELD, errors, |item, errors| {
             match item.word.to_string().as_str() {
                 SCALAR => item.flag(&mut words.scalar, errors),
+                NESTED => item.flag(&mut words.nested, errors),
+                BORROW => item.flag(&mut words.borrow, errors),
                 SKIP => item.flag(&mut words.skip, errors),
                 ALIGN => item.set(&mut words.align, alignment, errors),
+                C_TYPE => item.set(&mut words.c_type, text, errors),
                 _ => return item.refuse("a field", ON_FIELD, "the struct", ON_STRUCT, errors),
             }
             true
@@ -190,6 +200,14 @@ fn alignment(word: &Ident, value: TokenStream) -> syn::Result<Align> {
         }
         _ => Err(wrong(&value)),
     }
+}
+
+/// A string literal. What may stand in it is for `check`.
+fn text(word: &Ident, value: TokenStream) -> syn::Result<LitStr> {
+    syn::parse2(without_group(value.clone())).map_err(|_| {
+        let message = format!("`{word}` takes a string literal, found `{value}`: write `#[device({})]`", form(word));
+        syn::Error::new_spanned(&value, message)
+    })
 }
 
 /// A path, or a string literal that holds one.

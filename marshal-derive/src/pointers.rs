@@ -1,12 +1,14 @@
 //! The generated struct of device pointers, and what every such struct can do.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Attribute, Generics};
+use syn::spanned::Spanned;
+use syn::{Attribute, Generics, LitStr};
 
 use crate::column::Column;
 use crate::model::Model;
+use crate::write::{Written, group, mark, text, word};
 
 /// The struct and its impls, which ask nothing of the elements.
 pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Generics) -> TokenStream {
@@ -14,6 +16,18 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let definition = definition(model, columns, generics);
     let (clone, debug) = (clone(model, columns), debug(model, columns));
+    let name = model.words.name.as_ref().map_or_else(|| pointers.unraw().to_string(), LitStr::value);
+    let members = columns.iter().map(|column| Written(|tokens: &mut _| column.member(tokens)));
+    let names = columns.iter().map(|column| column.field.name());
+    let members = quote!(&#library::__private::named([#(#members),*], [#(#names),*]));
+    let members = if columns.iter().any(Column::asks_in_members) {
+        quote!({
+            use #library::__private::Otherwise as _;
+            #members
+        })
+    } else {
+        members
+    };
     quote! {
         #definition
 
@@ -33,6 +47,13 @@ pub(crate) fn expand(model: &Model<'_>, columns: &[Column<'_>], generics: &Gener
         impl #impl_generics #library::__private::Debug for #pointers #ty_generics #where_clause {
             #debug
         }
+
+        #lints
+        #[automatically_derived]
+        impl #impl_generics #library::KernelStruct for #pointers #ty_generics #where_clause {
+            const NAME: &'static str = #name;
+            const MEMBERS: &'static [#library::Member] = #members;
+        }
     }
 }
 
@@ -41,10 +62,16 @@ fn definition(model: &Model<'_>, columns: &[Column<'_>], generics: &Generics) ->
     let (_, _, where_clause) = generics.split_for_impl();
     let doc = format!(" The device pointers of [`{}`]: one a column, in declared order.", model.syntax.ident.unraw());
     let fields = columns.iter().map(|column| {
-        let field = column.field;
-        let (visibility, docs, ty) = (&field.syntax.vis, docs(column), column.pointers());
-        let name = column.name().map(|name| quote!(#name:));
-        quote!(#docs #visibility #name #ty)
+        Written(|tokens: &mut TokenStream| {
+            docs(tokens, column);
+            column.field.syntax.vis.to_tokens(tokens);
+            if let Some(name) = column.name() {
+                let span = name.span();
+                name.to_tokens(tokens);
+                mark(tokens, ":", span);
+            }
+            column.pointers(tokens);
+        })
     });
     let body = if model.is_unit() {
         quote!(#where_clause;)
@@ -62,32 +89,51 @@ fn definition(model: &Model<'_>, columns: &[Column<'_>], generics: &Generics) ->
 }
 
 /// The field's own documentation; a line of ours where there is none.
-fn docs(column: &Column<'_>) -> TokenStream {
+fn docs(tokens: &mut TokenStream, column: &Column<'_>) {
     let is_doc = |attribute: &&Attribute| attribute.path().is_ident("doc");
     let mut docs = column.field.syntax.attrs.iter().filter(is_doc).peekable();
     if docs.peek().is_some() {
-        return quote!(#(#docs)*);
+        return docs.for_each(|doc| doc.to_tokens(tokens));
     }
-    let doc = format!(" The column `{}`.", column.field.name());
-    quote!(#[doc = #doc])
+    let span = Span::call_site();
+    mark(tokens, "#", span);
+    group(tokens, Delimiter::Bracket, span, |tokens| {
+        word(tokens, "doc", span);
+        mark(tokens, "=", span);
+        text(tokens, &format!(" The column `{}`.", column.field.name()), span);
+    });
 }
 
-/// The pointer struct of what `value` makes of each column.
+/// The pointer struct of what `value` writes for each column.
 pub(crate) fn build(
     model: &Model<'_>,
     columns: &[Column<'_>],
-    value: impl Fn(&Column<'_>) -> TokenStream,
+    value: impl Fn(&mut TokenStream, &Column<'_>),
 ) -> TokenStream {
     let pointers = model.pointers();
-    let labels = columns.iter().map(Column::label);
-    let values = columns.iter().map(value);
-    quote!(#pointers { #(#labels: #values),* })
+    let value = &value;
+    let fields = columns.iter().map(|column| {
+        Written(move |tokens: &mut TokenStream| {
+            let label = column.label();
+            label.to_tokens(tokens);
+            mark(tokens, ":", label.span());
+            value(tokens, column);
+        })
+    });
+    quote!(#pointers { #(#fields),* })
 }
 
-/// Field by field, and not `*self`: where a field's type is an error, the body then is that same error.
+/// Field by field, and not `*self`, where a field's type may be an error: the body then is that same error.
 fn clone(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
+    if columns.iter().all(Column::is_plain) {
+        return quote!(
+            fn clone(&self) -> Self {
+                *self
+            }
+        );
+    }
     let this = Ident::new("self", model.syntax.ident.span());
-    let copy = build(model, columns, |column| column.access(&this));
+    let copy = build(model, columns, |tokens, column| column.access(tokens, &this));
     quote!(fn clone(&#this) -> Self { #copy })
 }
 
@@ -97,24 +143,17 @@ fn debug(model: &Model<'_>, columns: &[Column<'_>]) -> TokenStream {
     let title = model.pointers().unraw().to_string();
     let this = Ident::new("self", model.syntax.ident.span());
     let formatter = format_ident!("__formatter", span = Span::mixed_site());
-    let debug = format_ident!("__debug", span = Span::mixed_site());
-    let (open, builder) = if model.is_tuple() {
-        (quote!(debug_tuple), quote!(DebugTuple))
-    } else {
-        (quote!(debug_struct), quote!(DebugStruct))
-    };
-    // Methods are called by their paths: a trait that is in scope may have one of the same name for every type.
-    let builder = quote!(#library::__private::#builder);
-    let fields = columns.iter().map(|column| {
-        let value = column.access(&this);
-        let name = (!model.is_tuple()).then(|| column.field.name()).into_iter();
-        quote!(#builder::field(&mut #debug, #(#name,)* &#value);)
-    });
+    let this = &this;
+    let values = columns.iter().map(|column| Written(move |tokens: &mut _| column.access(tokens, this)));
     quote! {
+        #[inline]
         fn fmt(&#this, #formatter: &mut #library::__private::Formatter<'_>) -> #library::__private::FmtResult {
-            let mut #debug = #library::__private::Formatter::#open(#formatter, #title);
-            #(#fields)*
-            #builder::finish(&mut #debug)
+            #library::__private::debug(
+                #formatter,
+                #title,
+                <Self as #library::KernelStruct>::MEMBERS,
+                &[#(&#values),*],
+            )
         }
     }
 }

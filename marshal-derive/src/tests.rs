@@ -75,6 +75,31 @@ fn forms() -> Vec<(&'static str, TokenStream)> {
             },
         ),
         (
+            "composed",
+            quote! {
+                #[device(name = "Layer")]
+                struct Composed<'a, 'b, T: Pod> {
+                    #[device(nested)]
+                    problems: Vec<Problem>,
+                    #[device(borrow)]
+                    weights: &'a Buffers<'a, T>,
+                    #[device(c_type = "cutlass::gemm::GemmCoord")]
+                    sizes: &'b [GemmCoord],
+                    #[device(nested)]
+                    inner: &'b Inner<'b>,
+                }
+            },
+        ),
+        (
+            "many",
+            quote! {
+                struct Many(
+                    Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>,
+                    Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u16>,
+                );
+            },
+        ),
+        (
             "mistakes",
             quote! {
                 #[device(align = 24)]
@@ -129,8 +154,10 @@ fn no_expansion_is_unsafe_or_computes() {
         walk(derive(input), &mut |token| {
             match token {
                 TokenTree::Ident(word) if word == "unsafe" || word == "as_ptr" => forbidden.push(word.to_string()),
-                // `*` is nowhere, `+` only between bounds, `-` only in `->`.
-                TokenTree::Punct(punct) if matches!(punct.as_char(), '*' | '/' | '%' | '^') => {
+                // `*` only copies `self`, `+` stands only between bounds, `-` only in `->`.
+                TokenTree::Ident(word) if word == "self" && last == '*' => {}
+                _ if last == '*' => forbidden.push("*".to_owned()),
+                TokenTree::Punct(punct) if matches!(punct.as_char(), '/' | '%' | '^') => {
                     forbidden.push(punct.to_string())
                 }
                 TokenTree::Punct(punct) if punct.as_char() == '>' && last == '-' => {}
@@ -143,6 +170,20 @@ fn no_expansion_is_unsafe_or_computes() {
             last = if let TokenTree::Punct(punct) = token { punct.as_char() } else { ' ' };
         });
         assert!(forbidden.is_empty(), "{name} holds {forbidden:?}");
+    }
+}
+
+/// A pattern with `..` would hide a field that an attribute macro adds behind the derive's back.
+#[test]
+fn patterns_name_every_field() {
+    for (name, input) in forms() {
+        let (mut dots, mut last) = (0, ' ');
+        walk(derive(input), &mut |token| {
+            let character = if let TokenTree::Punct(punct) = token { punct.as_char() } else { ' ' };
+            dots += u32::from(character == '.' && last == '.');
+            last = character;
+        });
+        assert_eq!(dots, 0, "{name} holds `..`");
     }
 }
 
@@ -174,6 +215,14 @@ fn odd_inputs_are_refused_without_a_panic() {
         quote!(#[device(r#align = 16)]),
         quote!(#[device(_)]),
         quote!(#[device(self)]),
+        quote!(#[device(c_type)]),
+        quote!(#[device(c_type = 3)]),
+        quote!(#[device(c_type = "")]),
+        quote!(#[device(c_type = "a;b")]),
+        quote!(#[device(name = "a b")]),
+        quote!(#[device(name = x)]),
+        quote!(#[device(nested = true)]),
+        quote!(#[device(borrow = 'a)]),
         quote!(#[device {unknown}]),
         quote!(#[device[unknown]]),
     ];

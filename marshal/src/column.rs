@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::element::Element;
 use crate::error::Error;
+use crate::kernel_struct::{KernelStruct, Member};
 use crate::pointer::DeviceColumn;
 use crate::spec::ColumnSpec;
 use crate::walk::Visitor;
@@ -18,15 +19,20 @@ use crate::walk::Visitor;
     message = "`{Self}` is not a column",
     label = "not a column",
     note = "a column is a `Vec<T>`, `&[T]`, `[T; N]`, `Box<[T]>`, `Arc<[T]>` or `Cow<[T]>` of plain values, a `Ragged<T>` or a `Scratch<T>`",
-    note = "for one plain value write `#[device(scalar)]`, to keep the field on the host `#[device(skip)]`"
+    note = "for one plain value write `#[device(scalar)]`, to keep the field on the host `#[device(skip)]`",
+    note = "for a set of arguments within this one (another derived struct, a `Vec` of rows, a tuple of sets) write `#[device(nested)]`"
 )]
 pub trait Column {
     /// What the field is in the generated pointer struct.
-    type Pointers: Copy + fmt::Debug;
+    type Pointers: KernelStruct + fmt::Debug;
 
     /// Size and alignment of the element, where the column has one. The derive checks `align` against it.
     #[doc(hidden)]
     const ELEMENT: Layout = Layout::new::<u8>();
+
+    /// What the derive makes the member of the pointer struct of.
+    #[doc(hidden)]
+    const MEMBER: Member = Member::new::<Self::Pointers>("").with_element(Self::ELEMENT);
 
     /// Shows the column to `visitor`.
     ///

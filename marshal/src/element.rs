@@ -7,11 +7,12 @@ use bytemuck::{CheckedBitPattern, NoUninit, checked};
 /// A type whose values stand in a column: every [`bytemuck::NoUninit`] type, which is to say a plain value without padding
 /// bytes whose bytes mean the same on the device.
 ///
-/// All integers and floats, `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and its
-/// `Option`, and CUDA's [vectors](crate::vector) are elements; with the feature `half` `f16` and `bf16`, with `float8` the 8-bit
+/// All integers of a fixed width, floats, `bool`, `char`, `NonZero*`, arrays of elements, [`DevicePointer`](crate::DevicePointer) and
+/// its `Option`, and CUDA's [vectors](crate::vector) are elements; with the feature `half` `f16` and `bf16`, with `float8` the 8-bit
 /// floats. A struct of your own becomes one with `#[derive(bytemuck::NoUninit)]` and `#[repr(C)]`, an enum
 /// with `#[derive(bytemuck::NoUninit)]` and `#[repr(u8)]` or the like. References and host pointers are none: they would
-/// send an address of the host to the device.
+/// send an address of the host to the device. The derive refuses columns of `usize` and `isize`, whose width is the host's business;
+/// where a type parameter is one, it can't tell.
 ///
 /// ```
 /// #[derive(Clone, Copy, bytemuck::NoUninit)]
@@ -26,6 +27,7 @@ use bytemuck::{CheckedBitPattern, NoUninit, checked};
     message = "`{Self}` cannot stand in a device column",
     label = "not an element",
     note = "an element is a plain value without padding: for a struct of your own write `#[derive(Clone, Copy, bytemuck::NoUninit)] #[repr(C)]`",
+    note = "for a `Vec` or slice of rows (`#[device(row)]`) write `#[device(nested)]` on the field",
     note = "references and host pointers mean nothing on the device: use `marshal::DevicePointer<T>`"
 )]
 pub trait Element: NoUninit {

@@ -43,6 +43,7 @@
 //! - [`Element`]: what stands in a column. [`vector`]: CUDA's vector types. [`narrow`]: `usize` lengths into narrower columns,
 //!   checked.
 //! - [`Layout`]: where each column stands; planned without memory, drawn as a map.
+//! - [`cuda_header`]: the pointer struct as a kernel declares it, to take it by value ([`Uploaded::as_kernel_arg`]).
 //! - [`Uploaded`]: typed pointers ([`DeviceColumn`], [`DevicePointer`]), and what keeps their block.
 //! - [`ArgCache`]: the cached mode. The same shape uses the same block; the same bytes are not copied; a held set is never
 //!   rewritten.
@@ -57,12 +58,16 @@
 //! |---|---|
 //! | `#[device(row)]` | the struct is one problem: slices of it upload as columns, one a field |
 //! | `#[device(align = N)]` | the least alignment of every column: a power of two, 16 if left out |
+//! | `#[device(name = "CName")]` | what the pointer struct is called in C++; as in Rust if left out |
 //! | `#[device(crate = path)]` | where this crate is, when it is reached through another |
 //!
 //! | on a field | |
 //! |---|---|
 //! | `#[device(align = N)]` | this column's least alignment; not below its element's own |
 //! | `#[device(scalar)]` | a plain value, as a column of one element |
+//! | `#[device(nested)]` | a set of arguments within the set: another derived struct, a `Vec` or slice of rows |
+//! | `#[device(borrow)]` | the pointers keep the field's lifetimes: the set cannot outlive what the field borrows |
+//! | `#[device(c_type = "CType")]` | what the element is called in C++ |
 //! | `#[device(skip)]` | stays on the host |
 //!
 //! # What is stream-ordered, and what waits
@@ -89,13 +94,19 @@ pub mod backend;
 mod block;
 mod cache;
 mod column;
+mod columns;
 mod compare;
 mod compose;
 pub mod copies;
+mod cuda_header;
+mod cuda_types;
 mod cursor;
+mod declarations;
 mod element;
 mod error;
 mod graph;
+mod kernel_arg;
+mod kernel_struct;
 mod layout;
 mod map;
 mod measure;
@@ -125,9 +136,12 @@ pub use crate::compose::{Batch, BatchPointers};
 pub use crate::copies::{
     CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, FetchedCopies, PendingCopies, Ticket,
 };
+pub use crate::cuda_header::cuda_header;
 pub use crate::element::Element;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::graph::CapturedGraph;
+pub use crate::kernel_arg::KernelArg;
+pub use crate::kernel_struct::{KernelStruct, Member};
 pub use crate::layout::{ColumnLayout, Layout, LayoutBuilder};
 pub use crate::narrow::narrow;
 pub use crate::pointer::{DeviceColumn, DevicePointer};

@@ -6,6 +6,7 @@ use core::fmt;
 use crate::column::Column;
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
+use crate::kernel_struct::{KernelStruct, Member};
 use crate::narrow::does_not_fit;
 use crate::pointer::{DeviceColumn, DevicePointer};
 use crate::spec::ColumnSpec;
@@ -205,6 +206,15 @@ pub struct RaggedPointers<T, O = i32> {
 }
 
 const _: () = assert!(size_of::<RaggedPointers<u8>>() == 48);
+
+impl<T: 'static, O: 'static> KernelStruct for RaggedPointers<T, O> {
+    const NAME: &'static str = "RaggedPointers";
+    const MEMBERS: &'static [Member] = &[
+        Member::new::<DeviceColumn<T>>("values"),
+        Member::new::<DeviceColumn<O>>("offsets"),
+        Member::new::<DeviceColumn<DevicePointer<T>>>("rows"),
+    ];
+}
 
 // The derives would ask T and O for the same traits.
 impl<T, O> Clone for RaggedPointers<T, O> {

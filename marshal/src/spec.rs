@@ -32,6 +32,12 @@ impl ColumnSpec {
         Self { part: Some(part), ..self }
     }
 
+    /// What was asked for.
+    #[inline]
+    pub(crate) const fn alignment(self) -> Alignment {
+        self.alignment
+    }
+
     /// The alignment of a column of `T`: what was asked for, and the element's own.
     #[inline]
     pub(crate) const fn alignment_of<T>(self) -> Alignment {

@@ -15,6 +15,8 @@ use crate::copies::{DeviceRange, Memory};
 use crate::cursor::Bounds;
 use crate::element::elements;
 use crate::error::{Error, ErrorKind};
+use crate::kernel_arg::KernelArg;
+use crate::kernel_struct::KernelStruct;
 use crate::layout::Layout;
 use crate::pointer::{DeviceColumn, DevicePointer};
 use crate::session::Session;
@@ -58,7 +60,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
             match comparison {
                 Comparison::Equal if slot.is_shareable() => {
                     slot.block.zero()?;
-                    return Ok(Uploaded { pointers, block: slots.share(index) });
+                    return Ok(Uploaded { pointers: KernelArg(pointers), block: slots.share(index) });
                 }
                 Comparison::OtherBytes if free.is_none() && !slot.is_held() => free = Some(index),
                 Comparison::Equal | Comparison::OtherBytes | Comparison::OtherShape => {}
@@ -78,7 +80,7 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
                 }
             }
         };
-        Ok(Uploaded { pointers, block })
+        Ok(Uploaded { pointers: KernelArg(pointers), block })
     }
 }
 
@@ -94,7 +96,7 @@ fn capture<A: DeviceArgs + ?Sized, B: Backend>(
         return without_bytes(session, args, layout);
     }
     let (pointers, block) = session.capture(key, &layout, |base, bounds, image| pack(args, base, bounds, image))?;
-    Ok(Uploaded { pointers, block })
+    Ok(Uploaded { pointers: KernelArg(pointers), block })
 }
 
 /// A set without bytes makes no call, and needs no slot.
@@ -105,7 +107,7 @@ fn without_bytes<A: DeviceArgs + ?Sized, B: Backend>(
 ) -> Result<Uploaded<A::Pointers, B>, Error> {
     let block = session.without_bytes(layout)?;
     let pointers = pack(args, block.base(), block.layout().bounds(), &mut [])?;
-    Ok(Uploaded { pointers, block })
+    Ok(Uploaded { pointers: KernelArg(pointers), block })
 }
 
 impl<S: BackendStream> UploadTarget for S {
@@ -124,7 +126,7 @@ impl<S: BackendStream> UploadTarget for S {
         let pointers = pack(args, block.base(), block.layout().bounds(), &mut image)?;
         block.zero()?;
         block.write(image)?;
-        Ok(Uploaded { pointers, block: Arc::new(block) })
+        Ok(Uploaded { pointers: KernelArg(pointers), block: Arc::new(block) })
     }
 }
 
@@ -149,7 +151,7 @@ impl<S: BackendStream> UploadTarget for S {
 /// ```
 #[must_use = "the block is freed when the set is dropped"]
 pub struct Uploaded<P, B: Backend> {
-    pointers: P,
+    pointers: KernelArg<P>,
     block: Arc<Block<B>>,
 }
 
@@ -296,6 +298,30 @@ impl<P, B: Backend> Uploaded<P, B> {
     }
 }
 
+impl<P: KernelStruct, B: Backend> Uploaded<P, B> {
+    /// The whole pointer struct, to be passed to a kernel by value: `launch.arg(dev.as_kernel_arg())` with cudarc. The kernel
+    /// declares the parameter as [`cuda_header`](crate::cuda_header) does. A set of tuples or without columns does not compile here.
+    ///
+    /// ```
+    /// use marshal::{DeviceArgs, host::HostDevice};
+    ///
+    /// #[derive(DeviceArgs)]
+    /// struct Sizes { m: Vec<i32>, n: Vec<i32> }
+    ///
+    /// let stream = HostDevice::new().stream();
+    /// let dev = Sizes { m: vec![1, 2], n: vec![3, 4] }.upload(&stream)?;
+    /// let arg = *dev.as_kernel_arg();
+    /// stream.launch(move |memory| assert_eq!(memory.read(arg.n), [3, 4]))?;
+    /// # stream.synchronize()?;
+    /// # Ok::<(), marshal::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn as_kernel_arg(&self) -> &KernelArg<P> {
+        const { KernelArg::<P>::CHECK }
+        &self.pointers
+    }
+}
+
 impl<P, B: Backend> Deref for Uploaded<P, B> {
     type Target = P;
 
@@ -307,7 +333,7 @@ impl<P, B: Backend> Deref for Uploaded<P, B> {
 impl<P: fmt::Debug, B: Backend> fmt::Debug for Uploaded<P, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Uploaded")
-            .field("pointers", &self.pointers)
+            .field("pointers", &self.pointers.0)
             .field("layout", self.block.layout())
             .finish_non_exhaustive()
     }
@@ -338,6 +364,14 @@ impl<P, B: Backend> OnStream<'_, P, B> {
     }
 }
 
+impl<P: KernelStruct, B: Backend> OnStream<'_, P, B> {
+    /// The whole pointer struct, to be passed to a kernel by value; see [`Uploaded::as_kernel_arg`].
+    #[must_use]
+    pub const fn as_kernel_arg(&self) -> &KernelArg<P> {
+        self.set.as_kernel_arg()
+    }
+}
+
 impl<P, B: Backend> Deref for OnStream<'_, P, B> {
     type Target = P;
 
@@ -348,7 +382,7 @@ impl<P, B: Backend> Deref for OnStream<'_, P, B> {
 
 impl<P: fmt::Debug, B: Backend> fmt::Debug for OnStream<'_, P, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnStream").field("pointers", &self.set.pointers).finish_non_exhaustive()
+        f.debug_struct("OnStream").field("pointers", &self.set.pointers.0).finish_non_exhaustive()
     }
 }
 

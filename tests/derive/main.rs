@@ -28,11 +28,15 @@ fn image(args: &(impl DeviceArgs + ?Sized)) -> Vec<u8> {
 }
 
 mod alignment;
+mod borrow;
 mod containers;
 mod elements;
 mod generics;
+mod header;
 mod macros;
 mod names;
+mod nested;
 mod rows;
 mod shapes;
+mod wild;
 mod words;

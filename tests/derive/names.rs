@@ -116,6 +116,15 @@ mod no_prelude {
     #[derive(::marshal::DeviceArgs)]
     #[device(row)]
     pub(super) struct BareRow(pub(super) u32, pub(super) [u8; 3]);
+
+    #[derive(::marshal::DeviceArgs)]
+    #[device(name = "Bare")]
+    pub(super) struct BareSet<'a> {
+        #[device(nested)]
+        pub(super) rows: &'a [BareRow],
+        #[device(c_type = "int")]
+        pub(super) x: [i32; 1],
+    }
 }
 
 /// A trait whose methods every type has.
@@ -224,6 +233,8 @@ fn no_prelude_is_needed() {
     assert_eq!(places(&args), (vec![("x", 0, 1), ("c", 16, 1), ("y", 32, 1)], 48));
     assert_eq!(places(&[no_prelude::BareRow(1, [2; 3])]), (vec![("0", 0, 1), ("1", 16, 1)], 32));
     let () = args.z;
+    let args = no_prelude::BareSet { rows: &[no_prelude::BareRow(1, [2; 3])], x: [3] };
+    assert_eq!(places(&args), (vec![("0", 0, 1), ("1", 16, 1), ("x", 32, 1)], 48));
 }
 
 #[test]

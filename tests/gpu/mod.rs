@@ -8,6 +8,7 @@ pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod errors;
 pub(crate) mod graph;
+pub(crate) mod header;
 pub(crate) mod kernels;
 pub(crate) mod lifetimes;
 pub(crate) mod scratch;
@@ -32,6 +33,7 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("buffers", buffers::ALL),
         ("scratch", scratch::ALL),
         ("kernels", kernels::ALL),
+        ("header", header::ALL),
         ("devices", devices::ALL),
     ];
     let named = |(module, tests): (&str, &[Test])| -> Vec<(String, i32, Run)> {

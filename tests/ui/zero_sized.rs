@@ -1,9 +1,12 @@
+use std::marker::PhantomData;
+
 use marshal::DeviceArgs;
 
 #[derive(DeviceArgs)]
 struct Columns {
     x: Vec<()>,
     y: Vec<[u32; 0]>,
+    p: Vec<PhantomData<u8>>,
     #[device(scalar)]
     z: (),
 }

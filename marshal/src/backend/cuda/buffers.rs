@@ -10,7 +10,9 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, SyncOnDrop
 
 use super::slice::{apart, ordered, same_context};
 use crate::column::Column;
+use crate::declarations::Declarations;
 use crate::error::Error;
+use crate::kernel_struct::{KernelStruct, Member};
 use crate::pointer::{DeviceColumn, DevicePointer};
 use crate::spec::ColumnSpec;
 use crate::walk::Visitor;
@@ -163,6 +165,15 @@ impl<T> Deref for BufferColumn<'_, T> {
 
     fn deref(&self) -> &Self::Target {
         &self.column
+    }
+}
+
+impl<T: 'static> KernelStruct for BufferColumn<'_, T> {
+    const NAME: &'static str = <DeviceColumn<DevicePointer<T>> as KernelStruct>::NAME;
+    const MEMBERS: &'static [Member] = <DeviceColumn<DevicePointer<T>> as KernelStruct>::MEMBERS;
+
+    fn declare(header: &mut Declarations, c_type: Option<&str>) -> String {
+        <DeviceColumn<DevicePointer<T>> as KernelStruct>::declare(header, c_type)
     }
 }
 

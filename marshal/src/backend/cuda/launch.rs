@@ -2,6 +2,8 @@
 
 use cudarc::driver::DeviceRepr;
 
+use crate::kernel_arg::KernelArg;
+use crate::kernel_struct::KernelStruct;
 use crate::pointer::{DeviceColumn, DevicePointer};
 use crate::ragged::RaggedPointers;
 
@@ -18,3 +20,8 @@ unsafe impl<T> DeviceRepr for DeviceColumn<T> {}
 // SAFETY: repr(C) of three columns, without padding (its size is asserted beside it). The launch reads as many bytes as the kernel
 // declares for the parameter: of the first column as above, or all.
 unsafe impl<T, O> DeviceRepr for RaggedPointers<T, O> {}
+// SAFETY: repr(transparent) over a pointer struct, whose layout is that of C by `KernelStruct::IS_C`: `as_kernel_arg`, which alone
+// gives such a reference, does not compile otherwise, nor for a struct of no bytes or of an alignment that parameters do not
+// keep. Its members are addresses and lengths. The launch reads as many bytes as the kernel declares; that the declaration is that of
+// `cuda_header` is the launch's obligation.
+unsafe impl<P: KernelStruct> DeviceRepr for KernelArg<P> {}

@@ -109,6 +109,21 @@ pub struct Blas {
     pub lda: Vec<i32>,
 }
 
+/// Sets within a set, and names in C++.
+#[derive(Debug, DeviceArgs)]
+#[device(name = "Composed")]
+pub struct Composed<'a> {
+    /// Rows.
+    #[device(nested)]
+    pub rows: &'a [Row],
+    /// Another set.
+    #[device(nested)]
+    one: One,
+    /// Elements with a name in C++.
+    #[device(c_type = "Private")]
+    named: Vec<Private>,
+}
+
 /// Nothing.
 #[derive(Clone, Copy, Debug, DeviceArgs)]
 pub struct Nothing;
@@ -124,7 +139,7 @@ struct Inner {
 ///
 /// # Errors
 /// When a layout passes `u64::MAX`.
-pub fn bytes() -> Result<[u64; 6], marshal::Error> {
+pub fn bytes() -> Result<[u64; 7], marshal::Error> {
     let private = Private { value: 1 };
     let one = One { values: vec![1] };
     let all = All {
@@ -138,6 +153,7 @@ pub fn bytes() -> Result<[u64; 6], marshal::Error> {
     };
     let tuple = Tuple(Box::new([1]), vec![private]);
     let rows = [Row { value: 1, private }];
+    let composed = Composed { rows: &rows, one: One { values: vec![1] }, named: vec![private] };
     let tuple_rows = [TupleRow(1.0)];
     let inner = Inner { values: vec![private] };
     Ok([
@@ -145,6 +161,7 @@ pub fn bytes() -> Result<[u64; 6], marshal::Error> {
         all.layout()?.size_bytes(),
         tuple.layout()?.size_bytes(),
         rows.layout()?.size_bytes(),
+        composed.layout()?.size_bytes(),
         tuple_rows.layout()?.size_bytes(),
         inner.layout()?.size_bytes(),
     ])
