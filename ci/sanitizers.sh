@@ -31,6 +31,7 @@ leaking=(
     a_set_that_stays_lent_is_never_written_nor_freed
     a_drop_while_unwinding_is_no_second_panic
     the_nth_call_fails_once_by_name_and_has_no_effect
+    nothing_is_kept_for_no_graph_and_an_invalid_one_keeps_nothing
 )
 
 case $kind in

@@ -160,7 +160,8 @@ fn the_derive_holds_no_unsafe_code() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../marshal-derive/src");
     let sources = files(&folder);
     assert!(sources.len() > 5, "the test reads the wrong place");
-    for path in sources {
+    // Its tests look for the word themselves.
+    for path in sources.into_iter().filter(|path| !path.ends_with("tests.rs")) {
         let code = code(&path);
         let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
         assert!(!words.any(|word| word == "unsafe"), "{} holds unsafe code", path.display());
