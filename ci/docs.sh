@@ -8,5 +8,3 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 # docs.rs sets DOCS_RS, which build scripts may ask for.
 DOCS_RS=1 RUSTDOCFLAGS='--cfg docsrs -D warnings' cargo doc --workspace --all-features --no-deps
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --all-features --no-deps --document-private-items
-# What a user of the host backend alone reads.
-RUSTDOCFLAGS='-D warnings' cargo doc -p marshal --no-default-features --features derive --no-deps

@@ -385,3 +385,6 @@ impl fmt::Debug for Error {
 }
 
 impl core::error::Error for Error {}
+
+#[cfg(test)]
+mod tests;
