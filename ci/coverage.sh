@@ -13,7 +13,7 @@ export RUSTFLAGS='-C llvm-args=--enable-name-compression=false'
 
 cargo llvm-cov clean --workspace
 cargo llvm-cov --no-report --package marshal --no-default-features --features derive,half,float8 \
-    --lib --test layout --test host --test host_backend --test derive
+    --lib --test layout --test messages --test host --test host_backend --test derive
 cargo llvm-cov --no-report --package marshal-derive
 # tests and the sources of dependencies are no part of it; the macro's own tests are a file of their own
 report=(--ignore-filename-regex '/tests/|/tests\.rs$|/backend/cuda/|/examples/|/benches/')
