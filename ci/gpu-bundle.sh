@@ -45,7 +45,7 @@ fi
 cargo build --release --package marshal --examples --benches --message-format json-render-diagnostics | built |
     while IFS=$'\t' read -r kind name _ path; do
         case $kind-$name in
-        example-grouped_gemm | example-layers | example-decode) cp "$path" "$part/$name" ;;
+        example-grouped_gemm | example-layers | example-decode | example-two_devices) cp "$path" "$part/$name" ;;
         bench-peers) cp "$path" "$part/peers" ;;
         bench-copies) cp "$path" "$part/bench-copies" ;;
         esac

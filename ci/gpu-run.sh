@@ -122,6 +122,7 @@ fi
 
 step layers 30 ./layers
 step decode 30 ./decode
+step two-devices 30 ./two_devices
 # Its tables, data and plots are results too: peers.md, peers.json, *.svg. PyTorch and CuPy find their own libraries.
 python=$(mktemp)
 trap 'rm -f "$python"' EXIT

@@ -2,7 +2,7 @@
 # Makes a Python environment with NVIDIA's compiler, NVRTC and the headers of CUTLASS, all from PyPI at fixed versions, where
 # it is not there yet. No driver and no GPU are needed. Prints where things are, for `eval`:
 #     NVCC, CUDA_INCLUDE, CUTLASS_INCLUDE, NVRTC_LIBRARY
-# With --nvrtc it gets NVRTC alone, into .venv/nvrtc, and prints NVRTC_LIBRARY.
+# With --nvrtc it gets NVRTC and CUDA's headers alone, into .venv/nvrtc, and prints NVRTC_LIBRARY and CUDA_INCLUDE.
 # usage: ci/venv-cuda.sh [--nvrtc] [DIR]      (DIR: .venv/cuda of the repository)
 set -euo pipefail
 
@@ -22,7 +22,8 @@ packages=(
 )
 
 if [ "$kind" = nvrtc ]; then
-    packages=(nvidia-cuda-nvrtc==13.0.88)
+    # The headers of the small floats include no other package's under NVRTC.
+    packages=(nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96)
 fi
 
 # Written last: an environment without it is unfinished, or of other versions.
@@ -42,8 +43,8 @@ fi
 site=$("$dir/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cuda=$site/nvidia/cu13
 printf 'NVRTC_LIBRARY=%q\n' "$cuda/lib/libnvrtc.so.13"
+printf 'CUDA_INCLUDE=%q\n' "$cuda/include"
 [ "$kind" = nvrtc ] && exit
 printf '%s=%q\n' \
     NVCC "$cuda/bin/nvcc" \
-    CUDA_INCLUDE "$cuda/include" \
     CUTLASS_INCLUDE "$site/cutlass_library/source/include"

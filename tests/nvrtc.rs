@@ -1,31 +1,30 @@
 //! CUDA's own compiler accepts what `cuda_header` writes, with all that it asserts. It needs NVRTC and no GPU: `ci/venv-cuda.sh` gets it.
-//! Where it is missing the tests are reported as not run; with `NEEDS_NVRTC` set that is a failure.
+//! With the features of small floats the variable `CUDA_INCLUDE` names the folder of the headers that declare them, which the same script
+//! gets. Where something is missing the tests are reported as not run; with `NEEDS_NVRTC` set that is a failure.
 
 mod header;
 
-use std::{env, fs, panic};
+use std::{env, panic};
 
 use cudarc::nvrtc::{CompileOptions, compile_ptx, compile_ptx_with_opts};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-/// Whether cudarc finds the library: it panics where it does not.
-fn is_nvrtc_here() -> bool {
+/// What is missing. cudarc panics where it does not find the library.
+fn missing() -> Option<String> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let is_here =
         panic::catch_unwind(|| compile_ptx("extern \"C\" __global__ void nothing() {}")).is_ok_and(|ptx| ptx.is_ok());
     panic::set_hook(hook);
-    is_here
+    let library = (!is_here).then(|| "NVRTC: put its folder into LD_LIBRARY_PATH".to_owned());
+    library.or_else(|| header::include_paths().err())
 }
 
-/// Compiles `source` beside the header of every element.
+/// Compiles `source`; what NVRTC would warn of as deprecated is an error.
 fn compile(source: &str, options: &[&str]) -> Result<String, String> {
-    let folder = env!("CARGO_TARGET_TMPDIR");
-    fs::write(format!("{folder}/every.h"), marshal::cuda_header::<header::Every>())
-        .map_err(|error| error.to_string())?;
     let options = CompileOptions {
-        include_paths: vec![folder.to_owned()],
-        options: options.iter().map(|&option| option.to_owned()).collect(),
+        include_paths: header::include_paths()?,
+        options: options.iter().chain(&["--diag-error=1444"]).map(|&option| option.to_owned()).collect(),
         ..CompileOptions::default()
     };
     compile_ptx_with_opts(source, options).map(|ptx| ptx.to_src()).map_err(|error| format!("{error:?}"))
@@ -33,10 +32,12 @@ fn compile(source: &str, options: &[&str]) -> Result<String, String> {
 
 /// With the sizes and offsets that Rust has, which the header asserts. Whether a device agrees is for the tests on a GPU.
 fn the_header_of_every_element_compiles() {
-    assert_eq!(header::description().len(), 2 + 3 * 28 + 1);
-    assert_eq!(header::every().class.len(), 27);
+    let small_floats = 6 * usize::from(cfg!(feature = "half")) + 2 * usize::from(cfg!(feature = "float8"));
+    assert_eq!(header::description().len(), 2 + 3 * (49 + small_floats) + 1);
+    assert_eq!(header::every().class.len(), 48 + small_floats);
+    assert_eq!(header::values().len(), 3 + small_floats);
     let ptx = compile(&header::source(), &[]).unwrap();
-    assert!(ptx.contains(".entry describe"), "{ptx}");
+    assert!(ptx.contains(".entry describe") && ptx.contains(".entry values"), "{ptx}");
     compile(&header::source(), &["--std=c++14"]).unwrap();
 }
 
@@ -61,20 +62,21 @@ fn main() {
         ),
         ("a_wrong_size_is_refused", a_wrong_size_is_refused),
     ];
-    let is_here = is_nvrtc_here();
-    if !is_here {
-        println!("not run: no NVRTC (ci/venv-cuda.sh gets it; put its folder into LD_LIBRARY_PATH)");
+    let missing = missing();
+    if let Some(missing) = &missing {
+        println!("not run, for lack of {missing} (ci/venv-cuda.sh --nvrtc gets it)");
     }
     let trials = tests.map(|(name, test)| {
+        let missing = missing.clone();
         Trial::ignorable_test(name, move || -> Result<Completion, Failed> {
-            if is_here {
+            let Some(missing) = missing else {
                 test();
                 return Ok(Completion::Completed);
-            }
+            };
             if env::var_os("NEEDS_NVRTC").is_some() {
-                return Err("NEEDS_NVRTC is set, and there is no NVRTC".into());
+                return Err(format!("NEEDS_NVRTC is set; there is no {missing}").into());
             }
-            Ok(Completion::ignored_with("not run: no NVRTC"))
+            Ok(Completion::ignored_with(format!("not run, for lack of {missing}")))
         })
     });
     libtest_mimic::run(&arguments, trials.into()).exit();

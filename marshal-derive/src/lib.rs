@@ -6,6 +6,7 @@
 
 mod check;
 mod column;
+mod derive;
 mod detach;
 mod errors;
 mod expand;
@@ -15,16 +16,14 @@ mod model;
 mod parse;
 mod plain;
 mod pointers;
+#[cfg(test)]
+mod properties;
 mod symbol;
 #[cfg(test)]
 mod tests;
 mod write;
 
-use proc_macro2::TokenStream;
-use syn::DeriveInput;
-
-use crate::errors::Errors;
-use crate::model::Model;
+use crate::derive::derive;
 
 /// Makes a struct a set of device arguments, and generates `<Name>Pointers`, its typed device pointers.
 ///
@@ -59,18 +58,4 @@ use crate::model::Model;
 #[proc_macro_derive(DeviceArgs, attributes(device))]
 pub fn device_args(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     derive(input.into()).into()
-}
-
-/// The derive on tokens that a test can make too.
-fn derive(input: TokenStream) -> TokenStream {
-    let input: DeriveInput = match syn::parse2(input) {
-        Ok(input) => input,
-        Err(error) => return error.to_compile_error(),
-    };
-    let mut errors = Errors::new();
-    let mut model = Model::new(&input, &mut errors);
-    check::check(&mut model, &mut errors);
-    let code = expand::expand(&model);
-    let errors = errors.into_tokens();
-    quote::quote!(#errors #code)
 }

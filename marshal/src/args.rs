@@ -1,7 +1,7 @@
 //! What users upload.
 
 use crate::cursor::Bounds;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::measure::{Extent, Measure};
 use crate::pointer::DevicePointer;
@@ -87,13 +87,17 @@ pub trait DeviceArgs {
     /// ```
     ///
     /// # Errors
-    /// When `base` lacks the layout's alignment, or `image` is shorter than the copied part; the error names the column that
-    /// does not fit. Nothing is written then.
+    /// When `base` lacks the layout's alignment, the last address comes before the block's end, or `image` is shorter than the
+    /// copied part; that error names the column that does not fit. Nothing is written then.
     fn pack_into(&self, base: DevicePointer<u8>, image: &mut [u8]) -> Result<Self::Pointers, Error> {
         let mut extent = Extent::default();
         self.walk(&mut extent)?;
         let Some(bounds) = extent.finish() else { return Err(self.layout()?.too_short(image.len() as u64)) };
         bounds.alignment().check(base.address())?;
+        let (needed, room) = (bounds.size_bytes(), u64::MAX - base.address());
+        if needed > room {
+            return Err(Error::new(ErrorKind::TooLarge { needed, available: room }));
+        }
         let available = image.len() as u64;
         match usize::try_from(bounds.copy_bytes()).ok().and_then(|end| image.get_mut(..end)) {
             Some(image) => pack(self, base.address(), &bounds, image),

@@ -6,14 +6,21 @@ use crate::kernel_struct::KernelStruct;
 
 /// The C++ declaration of the pointer struct of `A`, and of what it is made of.
 ///
-/// A column is `marshal::DeviceColumn<T>`, with a pointer, a length and `operator[]`. Integers, floats, `bool`, `char`, device pointers to them and arrays of
-/// them have their names in C++. Any other element is an opaque struct `marshal::opaque::Name` of the right size and
-/// alignment, unless its field says `#[device(c_type = "..")]`: that name then stands for the element, and what declares it is included first. Size and alignment of
-/// every type, and the offset of every member, are asserted to be those of Rust.
+/// A column is `marshal::DeviceColumn<T>`, with a pointer, a length and `operator[]`. Integers, floats, `bool`, `char`, CUDA's
+/// [vectors](crate::vector), device pointers to them and arrays of them have their names in C++; with the feature `half` so do `f16`
+/// (`__half`), `bf16` (`__nv_bfloat16`) and their vectors, with `float8` `F8E4M3` (`__nv_fp8_e4m3`) and `F8E5M2` (`__nv_fp8_e5m2`). The
+/// vectors of four 64-bit lanes are `marshal::double4` and the like: `double4_16a` from CUDA 13 on, which deprecates `double4`, and
+/// `double4` before. Any other element is an opaque struct `marshal::opaque::Name` of the right size and alignment.
+/// Where a field says `#[device(c_type = "..")]` that name stands for its element, and what declares it is included first. Size and
+/// alignment of every type, and the offset of every member, are asserted to be those of Rust.
 ///
-/// The text is a header with an include guard, for NVRTC as it is and for a file that a build script writes; it includes nothing but
-/// CUDA's own headers of 16-bit and 8-bit floats, and those only where a column needs them. The headers of several
-/// sets go together in one kernel.
+/// The pointer struct is called as in Rust, or as `#[device(name = "..")]` says; an instance of a generic struct has its arguments in the
+/// name: `SizesPointers_f32`.
+///
+/// The text is a header with an include guard, for NVRTC as it is and for a file that a build script writes. It includes nothing but
+/// CUDA's own headers of 16-bit and 8-bit floats, and those only where a column needs them: NVRTC is then told their folder
+/// (`--include-path`). With a `c_type` a column needs none. The headers of several sets go together in one kernel. A host compiler
+/// needs CUDA's `vector_types.h` before it where a column holds vectors of CUDA's.
 ///
 /// A set of tuples does not compile here: Rust orders a tuple as it likes.
 ///

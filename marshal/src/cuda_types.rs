@@ -6,6 +6,10 @@ use core::num::NonZero;
 use bytemuck::{NoUninit, PodInOption, ZeroableInOption};
 
 use crate::pointer::DevicePointer;
+use crate::vector::{
+    Char2, Char4, Double2, Double4, Float2, Float4, Int2, Int4, LongLong2, LongLong4, Short2, Short4, UChar2, UChar4,
+    UInt2, UInt4, ULongLong2, ULongLong4, UShort2, UShort4,
+};
 
 /// A type of C++.
 #[derive(Clone, Debug)]
@@ -41,10 +45,58 @@ fn names(find: &mut Find) {
     find.element::<f64>("double", "");
     find.element::<bool>("bool", "");
     find.element::<char>("char32_t", "");
+    vectors(find);
+    #[cfg(feature = "half")]
+    halves(find);
+    #[cfg(feature = "float8")]
+    quarters(find);
     // What stands behind a pointer need not be an element.
     find.pointers::<()>("void", "");
     find.pointers::<usize>("unsigned long long", "");
     find.pointers::<isize>("long long", "");
+}
+
+/// CUDA's vectors, which its compilers know without a header.
+fn vectors(find: &mut Find) {
+    find.element::<Char2>("char2", "");
+    find.element::<Char4>("char4", "");
+    find.element::<UChar2>("uchar2", "");
+    find.element::<UChar4>("uchar4", "");
+    find.element::<Short2>("short2", "");
+    find.element::<Short4>("short4", "");
+    find.element::<UShort2>("ushort2", "");
+    find.element::<UShort4>("ushort4", "");
+    find.element::<Int2>("int2", "");
+    find.element::<Int4>("int4", "");
+    find.element::<UInt2>("uint2", "");
+    find.element::<UInt4>("uint4", "");
+    find.element::<LongLong2>("longlong2", "");
+    find.element::<ULongLong2>("ulonglong2", "");
+    find.element::<Float2>("float2", "");
+    find.element::<Float4>("float4", "");
+    find.element::<Double2>("double2", "");
+    // Names of the prelude: CUDA 13 deprecates `double4`, and CUDA 12 has no `double4_16a`.
+    find.element::<LongLong4>("marshal::longlong4", "");
+    find.element::<ULongLong4>("marshal::ulonglong4", "");
+    find.element::<Double4>("marshal::double4", "");
+}
+
+/// Floats of 16 bits, which CUDA declares in headers of their own.
+#[cfg(feature = "half")]
+fn halves(find: &mut Find) {
+    use crate::vector::{Bfloat162, Half2};
+
+    find.element::<half::f16>("__half", "cuda_fp16.h");
+    find.element::<Half2>("__half2", "cuda_fp16.h");
+    find.element::<half::bf16>("__nv_bfloat16", "cuda_bf16.h");
+    find.element::<Bfloat162>("__nv_bfloat162", "cuda_bf16.h");
+}
+
+/// Floats of 8 bits, in another.
+#[cfg(feature = "float8")]
+fn quarters(find: &mut Find) {
+    find.element::<float8::F8E4M3>("__nv_fp8_e4m3", "cuda_fp8.h");
+    find.element::<float8::F8E5M2>("__nv_fp8_e5m2", "cuda_fp8.h");
 }
 
 /// Compares one type after the other with the wanted one.

@@ -27,6 +27,13 @@ struct DeviceColumn {
     unsigned long long len;
     MARSHAL_HOST_DEVICE T& operator[](unsigned long long index) const { return pointer[index]; }
 };
+// Rows of different lengths: row i is values[offsets[i]] to values[offsets[i + 1]], and begins at rows[i].
+template <class T, class O = int>
+struct RaggedPointers {
+    DeviceColumn<T> values;
+    DeviceColumn<O> offsets;
+    DeviceColumn<T*> rows;
+};
 // 128-bit integers, where the compiler has them (NVRTC: --device-int128).
 #if defined(__SIZEOF_INT128__) || defined(__CUDACC_RTC_INT128__)
 typedef __int128 int128;
@@ -34,6 +41,20 @@ typedef unsigned __int128 uint128;
 #else
 struct alignas(16) int128 { unsigned long long low; long long high; };
 struct alignas(16) uint128 { unsigned long long low, high; };
+#endif
+// Four lanes of 64 bits, aligned to 16 bytes. CUDA 13 gave these names of their own and deprecated those of CUDA 12.
+#if defined(__CUDACC__) && __CUDACC_VER_MAJOR__ >= 13
+typedef ::longlong4_16a longlong4;
+typedef ::ulonglong4_16a ulonglong4;
+typedef ::double4_16a double4;
+#elif defined(__CUDACC__)
+typedef ::longlong4 longlong4;
+typedef ::ulonglong4 ulonglong4;
+typedef ::double4 double4;
+#else
+struct alignas(16) longlong4 { long long x, y, z, w; };
+struct alignas(16) ulonglong4 { unsigned long long x, y, z, w; };
+struct alignas(16) double4 { double x, y, z, w; };
 #endif
 }
 #endif
@@ -56,7 +77,7 @@ impl Declarations {
             return name;
         }
         let members: Vec<_> = P::MEMBERS.iter().map(|member| (member, member.declare(self))).collect();
-        let name = self.claim(rust, P::NAME, "");
+        let name = self.claim(rust, &format!("{}{}", P::NAME, arguments(rust)), "");
         self.open(&name);
         let mut body = format!("// {rust}\nstruct {name} {{\n");
         for (member, ty) in &members {
@@ -64,25 +85,30 @@ impl Declarations {
         }
         body.push_str("};\n");
         self.text.push_str(&body);
+        self.close();
         // An empty struct has one byte in C++, and none in Rust.
         if size_of::<P>() != 0 {
             self.assert_layout(&name, size_of::<P>(), align_of::<P>());
             self.assert_offsets(&name, P::MEMBERS);
         }
-        self.close();
         name
     }
 
     /// The name of a column of `T`, whose elements are declared; or are `c_type`, which somebody else declares.
     pub(crate) fn column<T: 'static>(&mut self, c_type: Option<&str>) -> String {
-        let element = match c_type {
-            Some(c_type) => {
-                self.assert_once(c_type, size_of::<T>(), align_of::<T>());
-                c_type.to_owned()
-            }
-            None => self.element::<T>(),
-        };
-        format!("marshal::DeviceColumn<{element}>")
+        format!("marshal::DeviceColumn<{}>", self.named_element::<T>(c_type))
+    }
+
+    /// The name of the three columns that rows of `T` become.
+    pub(crate) fn ragged<T: 'static, O: 'static>(&mut self, c_type: Option<&str>) -> String {
+        let (element, offset) = (self.named_element::<T>(c_type), self.element::<O>());
+        format!("marshal::RaggedPointers<{element}, {offset}>")
+    }
+
+    fn named_element<T: 'static>(&mut self, c_type: Option<&str>) -> String {
+        let Some(c_type) = c_type else { return self.element::<T>() };
+        self.assert_once(c_type, size_of::<T>(), align_of::<T>());
+        c_type.to_owned()
     }
 
     fn element<T: 'static>(&mut self) -> String {
@@ -101,7 +127,7 @@ impl Declarations {
         if let Some(name) = self.find(rust) {
             return name;
         }
-        let name = self.claim(rust, last_segment(rust), "marshal::opaque::");
+        let name = self.claim(rust, &format!("{}{}", last_segment(rust), arguments(rust)), "marshal::opaque::");
         let bare = name.trim_start_matches("marshal::opaque::").to_owned();
         self.open(&name);
         // Writing to a String does not fail.
@@ -111,8 +137,8 @@ impl Declarations {
              namespace marshal {{ namespace opaque {{\n\
              struct alignas({alignment}) {bare} {{ unsigned char bytes[{size}]; }};\n}} }}\n"
         );
-        self.assert_layout(&name, size, alignment);
         self.close();
+        self.assert_layout(&name, size, alignment);
         name
     }
 
@@ -130,6 +156,8 @@ impl Declarations {
         name
     }
 
+    /// A definition that another header may hold too. What is asserted of it stands outside, so that another definition under the
+    /// same name is noticed.
     fn open(&mut self, name: &str) {
         let guard = macro_name(name);
         self.text.extend(["#ifndef ", &guard, "\n#define ", &guard, "\n"]);
@@ -185,6 +213,16 @@ fn layout_assertion(name: &str, size: usize, alignment: usize) -> String {
 fn last_segment(rust: &str) -> &str {
     let path = rust.split(['<', '[', '(', ' ']).find(|part| !part.is_empty()).unwrap_or("Element");
     path.rsplit("::").next().unwrap_or(path)
+}
+
+/// `_f32_Metre` of `Point<f32, user::Metre>`, so that each instance of a generic type has a name of its own.
+fn arguments(rust: &str) -> String {
+    let Some((_, arguments)) = rust.split_once('<') else { return String::new() };
+    let words = arguments.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | ':')).map(|word| {
+        let last = word.rsplit("::").next().unwrap_or(word);
+        if last.is_empty() { String::new() } else { format!("_{last}") }
+    });
+    words.collect()
 }
 
 fn macro_name(name: &str) -> String {

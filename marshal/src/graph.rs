@@ -36,7 +36,8 @@ impl<B: Backend> ArgCache<B> {
     /// and staging of their shape, which [`reserve`](Self::reserve) makes. Kernels must not wait for events from outside of the
     /// capture.
     ///
-    /// The graph owns what `f` returned, the sets most of all. On CUDA the capture is thread-local: what this thread calls in `f`
+    /// The graph owns what `f` returned: the sets most of all, and whatever else a replay needs, as a kernel's function, whose module is
+    /// unloaded otherwise when its last handle goes. On CUDA the capture is thread-local: what this thread calls in `f`
     /// may invalidate it, other threads may not upload to this cache meanwhile, or they upload into the graph.
     ///
     /// ```

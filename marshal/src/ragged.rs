@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::fmt;
 
 use crate::column::Column;
+use crate::declarations::Declarations;
 use crate::element::Element;
 use crate::error::{Error, ErrorKind};
 use crate::kernel_struct::{KernelStruct, Member};
@@ -214,6 +215,10 @@ impl<T: 'static, O: 'static> KernelStruct for RaggedPointers<T, O> {
         Member::new::<DeviceColumn<O>>("offsets"),
         Member::new::<DeviceColumn<DevicePointer<T>>>("rows"),
     ];
+
+    fn declare(header: &mut Declarations, c_type: Option<&str>) -> String {
+        header.ragged::<T, O>(c_type)
+    }
 }
 
 // The derives would ask T and O for the same traits.

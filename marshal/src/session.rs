@@ -56,6 +56,36 @@ impl<'c, B: Backend> Session<'c, B> {
         &mut self,
         key: u64,
         index: usize,
+        pack: impl Fn(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
+    ) -> Result<(P, Arc<Block<B>>), Error> {
+        let mut written = self.try_rewrite(key, index, &pack);
+        if written.is_err() && self.locked.take_returned() {
+            // Slots that come back stand behind the others: the index holds.
+            written = self.try_rewrite(key, index, &pack);
+        }
+        if written.as_ref().is_err_and(is_staging_full) {
+            self.make_staging_for(key, index)?;
+            written = self.try_rewrite(key, 0, &pack);
+        }
+        written
+    }
+
+    /// Sees to it that there is a region for slot `index`, which has none, and moves the slot to the front.
+    #[cold]
+    fn make_staging_for(&mut self, key: u64, index: usize) -> Result<(), Error> {
+        let state = &mut *self.locked.state;
+        // It is not among those that give up their region.
+        let slot = state.shapes.get_mut(&key).expect("the slot was found under this key").remove(index);
+        let made = make_staging(state, &self.shared.stream, slot.region_bytes, &self.shared.options);
+        state.shapes.entry(key).or_default().insert(0, slot);
+        made
+    }
+
+    #[inline]
+    fn try_rewrite<P>(
+        &mut self,
+        key: u64,
+        index: usize,
         pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
     ) -> Result<(P, Arc<Block<B>>), Error> {
         let State { shapes, pools, timeline, stats, .. } = &mut *self.locked.state;
@@ -159,16 +189,27 @@ impl<'c, B: Backend> Session<'c, B> {
     pub(crate) fn reserve(&mut self, layout: &Layout, sets: usize) -> Result<(), Error> {
         self.locked.take_returned();
         let key = Shape::of(layout);
-        for _ in self.free_slots(key, layout)..sets {
-            self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
+        if self.free_slots(key, layout) < sets {
+            let needed = Block::<B>::room(&self.shared.stream, layout)?.saturating_mul(sets as u64);
+            let state = &mut *self.locked.state;
+            let cap = self.shared.options.device_bytes.saturating_sub(state.captured_bytes());
+            policy::evict(&state.tenants().0, needed, cap)
+                .map_err(|available| Error::new(ErrorKind::CacheFull { needed, available }))?;
         }
-        let free = self.free_slots(key, layout);
-        if free < sets {
-            // The last ones pushed the first ones out.
-            let (needed, available) = (layout.size_bytes(), self.shared.options.device_bytes);
-            return Err(Error::new(ErrorKind::CacheFull { needed: needed.saturating_mul(sets as u64), available }));
+        // A new block may push out a free one of its own shape, which is older: at worst all of them are new.
+        for _ in 0..sets {
+            if self.free_slots(key, layout) < sets {
+                self.with_new_slot(key, layout, |_, _, _| Ok(()))?;
+            }
         }
-        make_ready_regions(self.shared, &mut self.locked.state, region_bytes_of(layout)?, sets)
+        let region_bytes = region_bytes_of(layout)?;
+        let state = &mut *self.locked.state;
+        make_ready_regions(self.shared, state, region_bytes, sets)?;
+        // Other shapes that were reserved count on these regions too. What the cap does not allow them, their upload says.
+        let free =
+            state.tenants().0.iter().filter(|tenant| !tenant.is_held && tenant.region_bytes == region_bytes).count();
+        let _ = make_ready_regions(self.shared, state, region_bytes, free);
+        Ok(())
     }
 
     fn free_slots(&mut self, key: u64, layout: &Layout) -> usize {
@@ -192,6 +233,18 @@ impl<'c, B: Backend> Session<'c, B> {
 
     /// A region of that size that may be written, out of its pool.
     pub(crate) fn take_region(&mut self, region_bytes: usize) -> Result<Image<B>, Error> {
+        let mut taken = self.try_take_region(region_bytes);
+        if taken.is_err() && self.locked.take_returned() {
+            taken = self.try_take_region(region_bytes);
+        }
+        if taken.as_ref().is_err_and(is_staging_full) {
+            make_staging(&mut self.locked.state, &self.shared.stream, region_bytes, &self.shared.options)?;
+            taken = self.try_take_region(region_bytes);
+        }
+        taken
+    }
+
+    fn try_take_region(&mut self, region_bytes: usize) -> Result<Image<B>, Error> {
         let State { pools, timeline, stats, .. } = &mut *self.locked.state;
         let (stream, options) = (&self.shared.stream, &self.shared.options);
         let pool = ready_pool(stream, pools, region_bytes, timeline, stats, options, None)?;
@@ -215,16 +268,18 @@ impl<'c, B: Backend> Session<'c, B> {
         let cap = options.device_bytes.saturating_sub(state.captured_bytes());
         let gone = policy::evict(&tenants, needed, cap)
             .map_err(|available| Error::new(ErrorKind::CacheFull { needed, available }))?;
-        let gone = state.take(&gone, &places);
-        let filled = make_staging(state, stream, region_bytes, options)
-            .and_then(|()| Block::allocate(stream, layout.clone()))
-            .and_then(|block| {
-                // Later than all uploads so far, should this be a block that is reserved.
-                let last_used = state.stats.uploads + 1;
-                let mut slot = Box::new(Slot::new(block, region_bytes, last_used));
-                let filled = fill(state, &mut slot, options)?;
-                Ok((filled, slot))
-            });
+        let mut gone = state.take(&gone, &places);
+        let mut made = make_staging(state, stream, region_bytes, options);
+        if made.as_ref().is_err_and(is_staging_full) && !gone.is_empty() {
+            // The room is theirs. Should they stay after all, they are copied again.
+            gone.iter_mut().for_each(|(_, slot)| state.release(slot));
+            made = make_staging(state, stream, region_bytes, options);
+        }
+        let filled = made.and_then(|()| Block::allocate(stream, layout.clone())).and_then(|block| {
+            let mut slot = state.new_slot(block, region_bytes);
+            let filled = fill(state, &mut slot, options)?;
+            Ok((filled, slot))
+        });
         match filled {
             Ok((filled, slot)) => {
                 state.let_go(gone);
@@ -248,6 +303,10 @@ fn pack_nothing<B: Backend, P>(
     pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
 ) -> Result<P, Error> {
     pack(block.base(), block.layout().bounds(), &mut [])
+}
+
+fn is_staging_full(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::StagingFull { .. })
 }
 
 /// The size of the staging regions for that layout.
@@ -283,8 +342,8 @@ fn make_ready_regions<B: Backend>(
     }
 }
 
-/// Sees to it that there is a region for a new block of this size, if it needs any: one more where the cap allows it, else one
-/// that a block gives up which nobody holds.
+/// Sees to it that there is a region of this size that is no image, if any is needed: one more where the cap allows it, else one that
+/// a block gives up which nobody holds.
 #[cold]
 fn make_staging<B: Backend>(
     state: &mut State<B>,

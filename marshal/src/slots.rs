@@ -24,8 +24,7 @@ pub(crate) struct Slot<B: Backend> {
 }
 
 impl<B: Backend> Slot<B> {
-    /// A slot whose block nothing was sent to.
-    pub(crate) fn new(block: Block<B>, region_bytes: usize, last_used: u64) -> Self {
+    fn new(block: Block<B>, region_bytes: usize, last_used: u64) -> Self {
         Self { block: Arc::new(block), image: None, next: None, region_bytes, last_used, generation: 0 }
     }
 
@@ -63,6 +62,8 @@ pub(crate) struct State<B: Backend> {
     pub(crate) pools: Pools<B>,
     pub(crate) timeline: Timeline<B>,
     pub(crate) stats: CacheStats,
+    // Counts what makes a slot the one used last.
+    uses: u64,
     /// While `ArgCache::capture` runs: the slots that were taken into its graph.
     pub(crate) recording: Option<Vec<Box<Slot<B>>>>,
     // Device bytes of the slots that are in graphs.
@@ -78,6 +79,7 @@ impl<B: Backend> Default for State<B> {
             pools: BTreeMap::new(),
             timeline: Timeline::default(),
             stats: CacheStats::default(),
+            uses: 0,
             recording: None,
             captured_bytes: 0,
             generation: 0,
@@ -89,7 +91,17 @@ impl<B: Backend> State<B> {
     /// The slots of that folded shape, the one used last first.
     #[inline]
     pub(crate) fn slots(&mut self, key: u64) -> Slots<'_, B> {
-        Slots { slots: self.shapes.get_mut(&key).map_or(&mut [], Vec::as_mut_slice), stats: &mut self.stats }
+        Slots {
+            slots: self.shapes.get_mut(&key).map_or(&mut [], Vec::as_mut_slice),
+            stats: &mut self.stats,
+            uses: &mut self.uses,
+        }
+    }
+
+    /// A slot whose block nothing was sent to, later in use than all others.
+    pub(crate) fn new_slot(&mut self, block: Block<B>, region_bytes: usize) -> Box<Slot<B>> {
+        self.uses += 1;
+        Box::new(Slot::new(block, region_bytes, self.uses))
     }
 
     /// Lets go of everything but what is in graphs.
@@ -218,6 +230,7 @@ impl<B: Backend> Drop for State<B> {
 pub(crate) struct Slots<'s, B: Backend> {
     pub(crate) slots: &'s mut [Box<Slot<B>>],
     stats: &'s mut CacheStats,
+    uses: &'s mut u64,
 }
 
 impl<B: Backend> Slots<'_, B> {
@@ -243,7 +256,8 @@ impl<B: Backend> Slots<'_, B> {
     #[inline]
     pub(crate) fn used(&mut self, index: usize) {
         self.stats.uploads += 1;
-        self.slots[index].last_used = self.stats.uploads;
+        *self.uses += 1;
+        self.slots[index].last_used = *self.uses;
         if index != 0 {
             self.slots[..=index].rotate_right(1);
         }

@@ -13,7 +13,9 @@
 //! memory, fast to read, and needs no second copy of the bytes. A block keeps that one region; when it is written anew, the
 //! region goes back to the pool.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::block::Block;
@@ -154,6 +156,8 @@ pub(crate) struct Image<B: Backend> {
     region: Option<B::Region>,
     copy: u64,
     stream: B::Stream,
+    // Of the pool that it came from: how many regions that has.
+    regions: Arc<AtomicUsize>,
 }
 
 impl<B: Backend> Image<B> {
@@ -245,6 +249,7 @@ fn target<B: Backend>(block: &Block<B>) -> Result<(&B::Block, u64, usize), Error
 impl<B: Backend> Drop for Image<B> {
     fn drop(&mut self) {
         if let Some(region) = self.region.take() {
+            self.regions.fetch_sub(1, Ordering::Relaxed);
             B::retire(&self.stream, vec![region]);
         }
     }
@@ -255,8 +260,8 @@ pub(crate) struct Pool<B: Backend> {
     // The next in turn stands first.
     free: VecDeque<Image<B>>,
     region_bytes: usize,
-    // All of them, the blocks' images among them.
-    regions: usize,
+    // All of them, the images of blocks and graphs among them: one that is dropped there is counted out. Under the cache's lock.
+    regions: Arc<AtomicUsize>,
     stream: B::Stream,
 }
 
@@ -277,12 +282,16 @@ pub(crate) fn regions_for(region_bytes: usize, room: u64) -> Option<usize> {
 impl<B: Backend> Pool<B> {
     /// A pool without regions.
     pub(crate) fn new(stream: &B::Stream, region_bytes: usize) -> Self {
-        Self { free: VecDeque::new(), region_bytes, regions: 0, stream: stream.clone() }
+        Self { free: VecDeque::new(), region_bytes, regions: Arc::default(), stream: stream.clone() }
+    }
+
+    fn regions(&self) -> usize {
+        self.regions.load(Ordering::Relaxed)
     }
 
     /// Bytes of all regions.
     pub(crate) fn size_bytes(&self) -> u64 {
-        (self.region_bytes as u64).saturating_mul(self.regions as u64)
+        (self.region_bytes as u64).saturating_mul(self.regions() as u64)
     }
 
     /// Regions that are no block's image.
@@ -293,11 +302,12 @@ impl<B: Backend> Pool<B> {
     /// Allocates so many regions more, next in turn.
     pub(crate) fn add(&mut self, regions: usize) -> Result<(), Error> {
         let added = B::allocate_staging(&self.stream, self.region_bytes, regions)?;
-        self.regions += added.len();
+        self.regions.fetch_add(added.len(), Ordering::Relaxed);
         // Every region may come home at once.
-        self.free.reserve(self.regions);
+        self.free.reserve(self.regions());
         for region in added {
-            self.free.push_front(Image { region: Some(region), copy: 0, stream: self.stream.clone() });
+            let (stream, regions) = (self.stream.clone(), Arc::clone(&self.regions));
+            self.free.push_front(Image { region: Some(region), copy: 0, stream, regions });
         }
         Ok(())
     }
@@ -316,8 +326,11 @@ impl<B: Backend> Pool<B> {
         self.free.front().map_or(Ok(()), |next| timeline.wait(&self.stream, next.copy))
     }
 
-    /// Takes a region back that is no image any more.
+    /// Takes a region back that is no image any more. One of an earlier pool, which a graph has kept past `clear`, is freed.
     pub(crate) fn give_back(&mut self, image: Image<B>, timeline: &Timeline<B>) {
+        if !Arc::ptr_eq(&image.regions, &self.regions) {
+            return;
+        }
         if image.copy <= timeline.done {
             // Ready, and used last: it may still be in a cache.
             self.free.push_front(image);
@@ -344,12 +357,12 @@ impl<B: Backend> Pool<B> {
 
     /// Whether no region is anybody's image.
     pub(crate) fn is_whole(&self) -> bool {
-        self.free.len() == self.regions
+        self.free.len() == self.regions()
     }
 
     /// Copies between two fences: so many that half of the pool is between them when each launch or upload takes `regions`.
     pub(crate) fn fence_distance(&self, regions: usize) -> u64 {
-        (self.regions / 2 / regions.max(1)).max(1) as u64
+        (self.regions() / 2 / regions.max(1)).max(1) as u64
     }
 
     /// Lets `pack` write the next region, which [is ready](Self::is_ready), copies it to `block`, and makes it the block's image.

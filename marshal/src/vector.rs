@@ -2,7 +2,8 @@
 //!
 //! `[f32; 4]` has the size of a `float4`, but the alignment of a `float`: as a field of a struct it may stand where a `float4`
 //! may not. These types have both, after the table of the CUDA C++ Programming Guide ("Built-in Vector Types"). Vectors of one
-//! and of three lanes are aligned as their lanes are: for them take the lane's type and an array of three.
+//! and of three lanes are aligned as their lanes are: for them take the lane's type and an array of three. What was `double4` up to
+//! CUDA 12 is `double4_16a` from CUDA 13 on, and so are `longlong4` and `ulonglong4`: the alignment is the same.
 //!
 //! ```
 //! use marshal::vector::Float4;
@@ -73,7 +74,7 @@ vectors! {
 
 #[cfg(feature = "half")]
 vectors! {
-    Half2, "half2": [half::f16; 2] of x y, align 4;
+    Half2, "__half2": [half::f16; 2] of x y, align 4;
     Bfloat162, "__nv_bfloat162": [half::bf16; 2] of x y, align 4;
 }
 

@@ -45,6 +45,24 @@ struct Outer<'a> {
     more: &'a [Row],
 }
 
+#[derive(Clone, Copy, Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+struct Wrapped<T>(T);
+
+#[derive(DeviceArgs)]
+struct Generic<T: Pod> {
+    values: Vec<T>,
+    wrapped: Vec<Wrapped<T>>,
+}
+
+#[derive(DeviceArgs)]
+struct Twice {
+    #[device(nested)]
+    floats: Generic<f32>,
+    #[device(nested)]
+    bytes: Generic<[u8; 4]>,
+}
+
 #[derive(DeviceArgs)]
 struct Empty;
 
@@ -62,6 +80,7 @@ struct Gemm {
     marshal::DeviceColumn<double[3]> class_;
     marshal::DeviceColumn<float> alpha;
 };
+#endif
 static_assert(sizeof(Gemm) == 128 && alignof(Gemm) == 8, \"Gemm is 128 bytes, aligned to 8\");
 static_assert(MARSHAL_OFFSETOF(Gemm, sizes) == 0, \"offset of Gemm::sizes\");
 static_assert(MARSHAL_OFFSETOF(Gemm, named) == 16, \"offset of Gemm::named\");
@@ -72,6 +91,31 @@ static_assert(MARSHAL_OFFSETOF(Gemm, named) == 16, \"offset of Gemm::named\");
     let named = "static_assert(sizeof(cutlass::gemm::GemmCoord) == 12 && alignof(cutlass::gemm::GemmCoord) == 4,";
     assert_eq!(header.matches(named).count(), 1, "{header}");
     assert!(!header.contains("#include"), "{header}");
+}
+
+#[derive(DeviceArgs)]
+struct SmallFloats {
+    halves: Vec<half::f16>,
+    brains: Vec<half::bf16>,
+    more: Vec<[half::bf16; 2]>,
+    bytes: Vec<float8::F8E4M3>,
+}
+
+#[test]
+fn small_floats_bring_the_headers_that_declare_them() {
+    let header = marshal::cuda_header::<SmallFloats>();
+    let (halves, brains, fp16, bf16) = if cfg!(feature = "half") {
+        ("__half", "__nv_bfloat16", 1, 1)
+    } else {
+        ("marshal::opaque::f16", "marshal::opaque::bf16", 0, 0)
+    };
+    let (bytes, fp8) = if cfg!(feature = "float8") { ("__nv_fp8_e4m3", 1) } else { ("marshal::opaque::F8E4M3", 0) };
+    for (name, element) in [("halves", halves), ("brains", brains), ("bytes", bytes)] {
+        assert!(header.contains(&format!("    marshal::DeviceColumn<{element}> {name};\n")), "{header}");
+    }
+    for (include, times) in [("cuda_fp16.h", fp16), ("cuda_bf16.h", bf16), ("cuda_fp8.h", fp8)] {
+        assert_eq!(header.matches(&format!("#include <{include}>\n")).count(), times, "{header}");
+    }
 }
 
 #[test]
@@ -92,6 +136,18 @@ fn nested_sets_and_tuples_have_structs_of_their_own() {
 #[test]
 fn the_header_of_rows_is_that_of_a_slice() {
     assert_eq!(marshal::cuda_header::<[Row]>(), marshal::cuda_header::<Vec<Row>>());
+}
+
+#[test]
+fn each_instance_of_a_generic_type_has_a_name_of_its_own() {
+    let header = marshal::cuda_header::<Twice>();
+    for text in [
+        "struct GenericPointers_f32 {\n    marshal::DeviceColumn<float> values;\n    marshal::DeviceColumn<marshal::opaque::Wrapped_f32> wrapped;",
+        "struct GenericPointers_u8_4 {\n    marshal::DeviceColumn<unsigned char[4]> values;\n    marshal::DeviceColumn<marshal::opaque::Wrapped_u8_4> wrapped;",
+        "    GenericPointers_f32 floats;\n    GenericPointers_u8_4 bytes;\n",
+    ] {
+        assert!(header.contains(text), "{header}");
+    }
 }
 
 #[test]

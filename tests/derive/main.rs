@@ -29,6 +29,7 @@ fn image(args: &(impl DeviceArgs + ?Sized)) -> Vec<u8> {
 
 mod alignment;
 mod borrow;
+mod composition;
 mod containers;
 mod elements;
 mod generics;

@@ -49,9 +49,14 @@ impl Words {
 impl Gpu {
     /// A context of its own: where no other is left, the device's context begins and ends with this one.
     pub(crate) fn new() -> Self {
+        Self::on(0)
+    }
+
+    /// As [`new`](Self::new), on that device.
+    pub(crate) fn on(ordinal: usize) -> Self {
         static PTX: OnceLock<Ptx> = OnceLock::new();
         let ptx = PTX.get_or_init(|| compile_ptx(include_str!("kernels.cu")).unwrap());
-        let context = CudaContext::new(0).unwrap();
+        let context = CudaContext::new(ordinal).unwrap();
         let module = context.load_module(ptx.clone()).unwrap();
         Self { context, module }
     }
@@ -189,6 +194,10 @@ pub(crate) fn read(stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: us
 
 /// Copies what stands at `pointer` when the stream comes to it; the returned closure waits and gives the bytes.
 pub(crate) fn snapshot(stream: &Arc<CudaStream>, pointer: DevicePointer<u8>, len: usize) -> Snapshot {
+    if len == 0 {
+        // Of no bytes there is no memory, and nothing to copy.
+        return Box::new(Vec::new);
+    }
     // SAFETY: the memory is written by the copy before it is read.
     let copy: CudaSlice<u8> = unsafe { stream.alloc(len) }.unwrap();
     let target = marshal::cuda::pointer_to(&copy, stream).unwrap();

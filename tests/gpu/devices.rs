@@ -1,17 +1,24 @@
 //! Two devices in one process.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use cudarc::driver::{CudaContext, CudaStream, sys};
+use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use marshal::backend::Backend;
 use marshal::cuda::{Cuda, pointer_to};
-use marshal::{CopyBatch, CopyStaging, DeviceArgs, DevicePointer, ErrorKind};
+use marshal::{ArgCache, CopyBatch, CopyStaging, DeviceArgs, DevicePointer, ErrorKind};
 
 use super::Test;
-use super::device::{Gpu, Words};
+use super::device::{Gpu, Log, Words};
 
 /// These need a second device.
 pub(crate) const ALL: &[Test] = &[
+    ("a_cache_on_each_device_leaves_the_current_one_current", a_cache_on_each_device_leaves_the_current_one_current),
+    ("a_fresh_thread_takes_turns_on_both_devices", a_fresh_thread_takes_turns_on_both_devices),
+    ("eight_threads_use_caches_of_both_devices", eight_threads_use_caches_of_both_devices),
+    ("what_is_of_both_devices_may_go_in_every_order", what_is_of_both_devices_may_go_in_every_order),
+    ("a_graph_on_each_device_replays_its_own", a_graph_on_each_device_replays_its_own),
+    ("the_same_shapes_with_other_pointers_go_to_both", the_same_shapes_with_other_pointers_go_to_both),
     ("contexts_take_turns_on_one_thread", contexts_take_turns_on_one_thread),
     (
         "streams_and_slices_of_another_device_are_refused_by_name",
@@ -55,6 +62,196 @@ fn contexts_take_turns_on_one_thread(gpu: &Gpu) {
     drop(sets);
     gpu.context.check_err().unwrap();
     other.check_err().unwrap();
+}
+
+/// Makes `foreign` current, calls, and looks that it still is.
+fn beside<R>(foreign: &Arc<CudaContext>, call: impl FnOnce() -> R) -> R {
+    foreign.bind_to_thread().unwrap();
+    let returned = call();
+    assert_eq!(result::ctx::get_current().unwrap(), Some(foreign.cu_ctx()), "another context was left current");
+    returned
+}
+
+fn a_cache_on_each_device_leaves_the_current_one_current(gpu: &Gpu) {
+    let (other, there) = second();
+    let here = gpu.context.new_stream().unwrap();
+    let sides = [(0, &here, &other), (1, &there, &gpu.context)];
+    let caches = sides.map(|(_, stream, foreign)| beside(foreign, || ArgCache::new(stream).unwrap()));
+    for seed in 0..200 {
+        for ((device, _, foreign), cache) in sides.iter().zip(&caches) {
+            // Cold, warm, the same bytes, and more in flight than one ring holds.
+            let args = Words::new(4096 + 64 * (seed as usize % 3), seed / 2);
+            let dev = beside(foreign, || args.upload(cache).unwrap());
+            assert_eq!(ordinal(dev.base()), *device);
+            if seed % 10 == 0 {
+                assert_eq!(beside(foreign, || dev.read_back().unwrap()), args.bytes());
+            }
+            beside(foreign, || drop(dev));
+        }
+    }
+    for ((_, stream, foreign), cache) in sides.iter().zip(caches) {
+        let third = stream.context().new_stream().unwrap();
+        let args = Words::new(4096, 7);
+        let dev = beside(foreign, || args.upload(&cache).unwrap());
+        beside(foreign, || drop(dev.on(&third).unwrap()));
+        beside(foreign, || cache.reserve(&Words::new(999_936, 1).layout().unwrap()).unwrap());
+        beside(foreign, || cache.clear());
+        beside(foreign, || drop((dev, cache)));
+    }
+    gpu.context.check_err().unwrap();
+    other.check_err().unwrap();
+}
+
+fn a_fresh_thread_takes_turns_on_both_devices(gpu: &Gpu) {
+    let (other, there) = second();
+    let here = gpu.context.new_stream().unwrap();
+    let caches = [ArgCache::new(&here).unwrap(), ArgCache::new(&there).unwrap()];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // No context is current here.
+            for seed in 0..50 {
+                for (device, cache) in (0..).zip(&caches) {
+                    let args = Words::new(64 << 10, seed);
+                    let dev = args.upload(cache).unwrap();
+                    assert_eq!(ordinal(dev.base()), device);
+                    assert_eq!(dev.read_back().unwrap(), args.bytes());
+                }
+            }
+        });
+    });
+    gpu.context.check_err().unwrap();
+    other.check_err().unwrap();
+}
+
+fn eight_threads_use_caches_of_both_devices(gpu: &Gpu) {
+    let (other, there) = second();
+    let here = gpu.context.new_stream().unwrap();
+    let caches = [ArgCache::new(&here).unwrap(), ArgCache::new(&there).unwrap()];
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let caches = &caches;
+            scope.spawn(move || {
+                for i in 0..300 {
+                    let device = (thread + i) % 2;
+                    let args = Words::new(4096, 1000 * thread + i);
+                    let dev = args.upload(&caches[device as usize]).unwrap();
+                    assert_eq!(ordinal(dev.base()), i32::try_from(device).unwrap());
+                    if i % 20 == 0 {
+                        assert_eq!(dev.read_back().unwrap(), args.bytes());
+                    }
+                }
+            });
+        }
+    });
+    for cache in &caches {
+        assert_eq!(cache.stats().uploads, 1200);
+    }
+    gpu.context.check_err().unwrap();
+    other.check_err().unwrap();
+}
+
+fn what_is_of_both_devices_may_go_in_every_order(gpu: &Gpu) {
+    let args = Words::new(4096, 5);
+    for order in crate::cases::permutations(&[0, 1, 2, 3]) {
+        let (_other, there) = second();
+        let here = gpu.context.new_stream().unwrap();
+        let caches = [ArgCache::new(&here).unwrap(), ArgCache::new(&there).unwrap()];
+        let sets = [args.upload(&caches[0]).unwrap(), args.upload(&caches[1]).unwrap()];
+        let (mut sets, mut caches) = (sets.map(Some), caches.map(Some));
+        for handle in order {
+            match handle {
+                0 | 1 => drop(sets[handle].take()),
+                _ => drop(caches[handle - 2].take()),
+            }
+            for set in sets.iter().flatten() {
+                assert_eq!(set.read_back().unwrap(), args.bytes());
+            }
+        }
+        here.synchronize().unwrap();
+        there.synchronize().unwrap();
+        there.context().check_err().unwrap();
+    }
+    gpu.context.check_err().unwrap();
+}
+
+fn a_graph_on_each_device_replays_its_own(gpu: &Gpu) {
+    let there = Gpu::on(1);
+    let sides = [gpu, &there].map(|side| {
+        let stream = side.context.new_stream().unwrap();
+        let log = Log::new(&stream, 4096, 20, false);
+        let cache = ArgCache::new(&stream).unwrap();
+        let args = Words::new(4096, 0);
+        cache.reserve(&args.layout().unwrap()).unwrap();
+        let graph = cache.capture(|stream| {
+            let dev = args.upload(&cache)?;
+            log.append(side, stream, dev.words.pointer().cast());
+            Ok(dev)
+        });
+        (stream, log, graph.unwrap())
+    });
+    for seed in 0..20 {
+        for ((_, _, graph), foreign) in sides.iter().zip([&there.context, &gpu.context]) {
+            beside(foreign, || graph.refresh(|dev| dev, &Words::new(4096, seed)).unwrap());
+            beside(foreign, || graph.launch().unwrap());
+        }
+    }
+    let expected: Vec<_> = (0..20).map(|seed| Words::new(4096, seed).bytes().to_vec()).collect();
+    for (stream, log, graph) in &sides {
+        assert_eq!(log.read(stream), expected);
+        assert_eq!(ordinal(graph.sets().base()), i32::try_from(stream.context().ordinal()).unwrap());
+    }
+    let [(_, _, here), (_, _, elsewhere)] = sides;
+    beside(&there.context, || drop(here));
+    beside(&gpu.context, || drop(elsewhere));
+    gpu.context.check_err().unwrap();
+    there.context.check_err().unwrap();
+}
+
+/// Tensor parallel: the same shapes on both devices, other base pointers. What one upload to each costs the host beside one alone.
+fn the_same_shapes_with_other_pointers_go_to_both(gpu: &Gpu) {
+    #[derive(DeviceArgs)]
+    struct Shard {
+        m: Vec<i32>,
+        weights: Vec<DevicePointer<f32>>,
+    }
+    const GROUPS: i32 = 64;
+    let (_other, there) = second();
+    let here = gpu.context.new_stream().unwrap();
+    let caches = [ArgCache::new(&here).unwrap(), ArgCache::new(&there).unwrap()];
+    let shards = [&here, &there].map(|stream| {
+        let weights = stream.alloc_zeros::<f32>(64).unwrap();
+        let first = pointer_to(&weights, stream).unwrap();
+        let pointers = (0..GROUPS).map(|_| first).collect();
+        (weights, Shard { m: (0..GROUPS).collect(), weights: pointers })
+    });
+    let mut shards = shards;
+    let mut time = |devices: &[usize]| {
+        let start = Instant::now();
+        for round in 0..2000 {
+            for &device in devices {
+                let (_, shard) = &mut shards[device];
+                shard.m[0] = round;
+                let dev = shard.upload(&caches[device]).unwrap();
+                std::hint::black_box(dev.base());
+            }
+        }
+        let elapsed = start.elapsed();
+        here.synchronize().unwrap();
+        there.synchronize().unwrap();
+        elapsed.as_secs_f64() * 1e6 / 2000.0
+    };
+    time(&[0, 1]);
+    let (one, other, both) = (time(&[0]), time(&[1]), time(&[0, 1]));
+    println!(
+        "changed upload of {GROUPS} groups: device 0 {one:.2} us, device 1 {other:.2} us, both in turn {both:.2} us"
+    );
+    for (device, (_, shard)) in shards.iter().enumerate() {
+        let dev = shard.upload(&caches[device]).unwrap();
+        assert_eq!(ordinal(dev.base()), i32::try_from(device).unwrap());
+        assert_eq!(dev.fetch(&dev.m).unwrap(), shard.m);
+        assert_eq!(dev.fetch(&dev.weights).unwrap(), shard.weights);
+    }
+    assert_eq!(shards[0].1.layout().unwrap(), shards[1].1.layout().unwrap());
 }
 
 fn streams_and_slices_of_another_device_are_refused_by_name(gpu: &Gpu) {

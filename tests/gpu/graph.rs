@@ -129,7 +129,8 @@ fn every_capture_mode_stays_valid(gpu: &Gpu) {
 }
 
 fn handles_may_go_in_every_order(_: &Gpu) {
-    // The context's handle too; the graph keeps what it needs.
+    // The context's handle too: the graph keeps what it needs. The kernel's module is the user's own: its function is given to the
+    // graph.
     for order in crate::cases::permutations(&[0, 1, 2, 3]) {
         let other = Gpu::new();
         let stream = other.context.new_stream().unwrap();
@@ -143,7 +144,7 @@ fn handles_may_go_in_every_order(_: &Gpu) {
                 let dev = args.upload(&cache)?;
                 log.append(&other, stream, bytes_of(dev.words.pointer()));
                 set = Some(dev);
-                Ok(())
+                Ok(other.function("append"))
             })
             .unwrap();
         let look = stream.clone();

@@ -149,10 +149,8 @@ pub(super) unsafe fn submit(
 ) -> Result<(), BatchFailure> {
     let before = |error| BatchFailure { error, failed: None, submitted: 0 };
     let handle = stream::own_handle(stream);
-    let is_capturing = driver::bind(stream.context())
-        .and_then(|()| stream::is_capturing(handle))
-        .map_err(driver::failed("cuStreamIsCapturing"))
-        .map_err(before)?;
+    let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent")).map_err(before)?;
+    let is_capturing = stream::is_capturing(handle).map_err(driver::failed("cuStreamIsCapturing")).map_err(before)?;
     let is_legacy = stream::is_legacy(stream);
     if is_legacy && is_capturing {
         // It cannot be captured; a copy on it would break the capture of a blocking stream.
@@ -316,7 +314,7 @@ fn host_is_addressable(context: &CudaContext) -> bool {
 
 /// The allocation that `address` lies in.
 pub(super) fn allocation_of(stream: &CudaStream, address: u64) -> Option<Range<u64>> {
-    driver::bind(stream.context()).ok()?;
+    let _bound = driver::bind(stream.context()).ok()?;
     let (mut base, mut size) = (0, 0);
     // SAFETY: the results go to locals; for an address that is none of the device's the driver returns an error.
     let found = unsafe { sys::cuMemGetAddressRange_v2(&raw mut base, &raw mut size, address) };

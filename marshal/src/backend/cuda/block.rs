@@ -30,7 +30,7 @@ impl Block {
         graph::drop_released();
         let size = to_usize(size_bytes)?;
         let context = stream.context();
-        driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
         // Beside another stream's capture in global mode CUDA refuses either allocation, as a mistake that this is not.
         let _relaxed = driver::Relaxed::enter();
         let (call, allocated) = if context.has_async_alloc() {
@@ -72,7 +72,7 @@ impl Block {
     pub(super) fn zero(&self, stream: &CudaStream, offset: u64, len: u64) -> Result<(), Error> {
         let target = self.range(offset, len)?;
         let size = to_usize(len)?;
-        driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
         // SAFETY: the range lies inside this block, as checked, which is borrowed, and whose free comes behind this work. Zero
         // bytes are written where kernels write: no Rust value lives there.
         let zeroed = unsafe { result::memset_d8_async(target, 0, size, self.handle_of(stream)) };
@@ -87,8 +87,8 @@ impl Block {
         }
         let source = self.range(offset, len)?;
         let handle = self.handle_of(stream);
-        let ready = driver::bind(stream.context()).and_then(|()| stream::refuse_capture(handle));
-        ready.map_err(driver::failed("cuMemcpyDtoHAsync_v2"))?;
+        let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        stream::refuse_capture(handle).map_err(driver::failed("cuMemcpyDtoHAsync_v2"))?;
         // The wait may be held against a capture of some other stream.
         let _relaxed = driver::Relaxed::enter();
         // SAFETY: `bytes` lives until the stream is synchronised below, or is leaked. The range lies inside this block, as
@@ -125,7 +125,7 @@ impl Allocation {
     fn free(&self) -> Result<bool, DriverError> {
         let context = self.stream.context();
         let handle = stream::handle_from(&self.stream, self.home);
-        driver::bind(context)?;
+        let _bound = driver::bind(context)?;
         if stream::is_capturing(handle)? {
             return Ok(false);
         }

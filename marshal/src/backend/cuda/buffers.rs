@@ -30,25 +30,21 @@ use crate::walk::Visitor;
 ///
 /// ```no_run
 /// use cudarc::driver::CudaContext;
-/// use marshal::cuda::{BufferColumn, Buffers};
-/// use marshal::{Column, ColumnSpec, DeviceArgs, Error, Visitor};
+/// use marshal::DeviceArgs;
+/// use marshal::cuda::Buffers;
 ///
-/// struct Sums<'a> { inputs: &'a Buffers<'a, f32> }
-///
-/// impl<'a> DeviceArgs for Sums<'a> {
-///     type Pointers = BufferColumn<'a, f32>;
-///
-///     fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<Self::Pointers, Error> {
-///         self.inputs.visit(ColumnSpec::new("inputs"), visitor)
-///     }
+/// #[derive(DeviceArgs)]
+/// struct Sums<'a> {
+///     #[device(borrow)]
+///     inputs: &'a Buffers<'a, f32>,
 /// }
 ///
 /// let stream = CudaContext::new(0)?.new_stream()?;
 /// let layers = [stream.clone_htod(&[1.0_f32, 2.0])?, stream.clone_htod(&[3.0_f32])?];
 /// let inputs = Buffers::new(&stream, &layers)?;
 /// let dev = Sums { inputs: &inputs }.upload(&stream)?;
-/// assert_eq!(dev.len(), 2);
-/// // .. launches that take `&*dev` as `const float* const*` ..
+/// assert_eq!(dev.inputs.len(), 2);
+/// // .. launches that take `&dev.inputs` as `const float* const*` ..
 /// drop(dev);
 /// drop(inputs);
 /// drop(layers);
@@ -169,11 +165,11 @@ impl<T> Deref for BufferColumn<'_, T> {
 }
 
 impl<T: 'static> KernelStruct for BufferColumn<'_, T> {
-    const NAME: &'static str = <DeviceColumn<DevicePointer<T>> as KernelStruct>::NAME;
-    const MEMBERS: &'static [Member] = <DeviceColumn<DevicePointer<T>> as KernelStruct>::MEMBERS;
+    const NAME: &'static str = "DeviceColumn";
+    const MEMBERS: &'static [Member] = &[];
 
     fn declare(header: &mut Declarations, c_type: Option<&str>) -> String {
-        <DeviceColumn<DevicePointer<T>> as KernelStruct>::declare(header, c_type)
+        DeviceColumn::<DevicePointer<T>>::declare(header, c_type)
     }
 }
 

@@ -31,16 +31,35 @@ pub(super) fn library() -> Option<Library> {
     })
 }
 
+/// While it lives, a context is current on this thread. Then the one is again that was before, where there was one.
+#[must_use = "the context is current only while this lives"]
+pub(super) struct Bound {
+    // None where nothing was changed.
+    previous: Option<sys::CUcontext>,
+}
+
 /// Makes `context` current on this thread.
 ///
 /// Not `CudaContext::bind_to_thread`: that returns an error parked by some earlier `Drop` as if this call had failed, clears
 /// it, and does not bind. Here a parked error stays parked for cudarc's own users.
-pub(super) fn bind(context: &CudaContext) -> Result<(), DriverError> {
-    if result::ctx::get_current()? == Some(context.cu_ctx()) {
-        return Ok(());
+pub(super) fn bind(context: &CudaContext) -> Result<Bound, DriverError> {
+    let current = result::ctx::get_current()?;
+    if current == Some(context.cu_ctx()) {
+        return Ok(Bound { previous: None });
     }
     // SAFETY: the handle is a live context: `context` owns it, and is borrowed during the call.
-    unsafe { result::ctx::set_current(context.cu_ctx()) }
+    unsafe { result::ctx::set_current(context.cu_ctx()) }?;
+    Ok(Bound { previous: current })
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let Some(previous) = self.previous {
+            // SAFETY: it was current when this was made. Where it has been destroyed since, the driver says so, and there is none to
+            // go back to.
+            let _ = unsafe { result::ctx::set_current(previous) };
+        }
+    }
 }
 
 /// The error of `call`.

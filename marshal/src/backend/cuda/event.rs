@@ -19,7 +19,7 @@ pub struct Fence {
 impl Fence {
     pub(super) fn record(stream: &CudaStream) -> Result<Self, Error> {
         let context = stream.context();
-        driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
         let event = Event::new(context).map_err(driver::failed("cuEventCreate"))?;
         let recorded = usable_handle(stream).and_then(|handle| event.record(handle));
         recorded.map_err(driver::failed("cuEventRecord"))?;
@@ -27,7 +27,7 @@ impl Fence {
     }
 
     pub(super) fn record_again(&mut self, stream: &CudaStream) -> Result<(), Error> {
-        driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
         let recorded = usable_handle(stream).and_then(|handle| self.event.record(handle));
         recorded.map_err(driver::failed("cuEventRecord"))
     }
@@ -45,7 +45,7 @@ impl Fence {
     }
 
     pub(super) fn wait_on(&self, stream: &CudaStream) -> Result<(), Error> {
-        driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
         let waits = usable_handle(stream).and_then(|handle| self.event.wait_on(handle));
         waits.map_err(driver::failed("cuStreamWaitEvent"))
     }
@@ -122,7 +122,7 @@ impl Event {
         };
         // Beside a capture in global mode CUDA forbids to ask for events, lest the captured work be meant.
         let _relaxed = driver::Relaxed::enter();
-        driver::bind(&context)?;
+        let _bound = driver::bind(&context)?;
         call(self.raw)
     }
 }
@@ -153,7 +153,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         // Without its context the event is gone already.
         let Some(context) = self.context.upgrade() else { return };
-        let destroyed = driver::bind(&context).and_then(|()| {
+        let destroyed = driver::bind(&context).and_then(|_bound| {
             // SAFETY: the event is live, since its context is, and this is its owner's only destroy. The driver releases an
             // event that is still waited for when that is over.
             unsafe { result::event::destroy(self.raw) }

@@ -35,14 +35,14 @@ pub(super) fn begin_capture(stream: &Arc<CudaStream>) -> Result<(), Error> {
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     driver::bind(stream.context())
         // SAFETY: the stream is borrowed, so live.
-        .and_then(|()| unsafe { result::stream::begin_capture(stream::own_handle(stream), mode) })
+        .and_then(|_bound| unsafe { result::stream::begin_capture(stream::own_handle(stream), mode) })
         .map_err(driver::failed("cuStreamBeginCapture"))
 }
 
 impl Graph {
     /// Ends the capture of `stream`.
     pub(super) fn end_capture(stream: &Arc<CudaStream>) -> Result<Self, Error> {
-        driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
         // SAFETY: the stream is borrowed, so live.
         let ended = unsafe { result::stream::end_capture(stream::own_handle(stream)) };
         // The capture is over, well or badly.
@@ -93,7 +93,7 @@ impl Graph {
     pub(super) fn launch(&self, stream: &CudaStream) -> Result<(), Error> {
         driver::bind(stream.context())
             // SAFETY: graph and stream are borrowed, so live.
-            .and_then(|()| unsafe { result::graph::launch(self.exec, stream::own_handle(stream)) })
+            .and_then(|_bound| unsafe { result::graph::launch(self.exec, stream::own_handle(stream)) })
             .map_err(driver::failed("cuGraphLaunch"))
     }
 
@@ -120,7 +120,7 @@ impl Graph {
         let copy = copy.ok_or_else(|| driver::failed(call)(DriverError(sys::CUresult::CUDA_ERROR_INVALID_VALUE)))?;
         let params = sys::CUDA_MEMCPY3D { srcXInBytes: 0, srcHost: source.cast(), ..copy.params };
         let context = self.stream.context();
-        driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
         // SAFETY: the executable graph is live, and the node is one of the graph that it was made of, which is kept. Source and
         // destination are of the kinds and the context of the capture; what they point to is the caller's promise.
         let set =
@@ -135,7 +135,7 @@ impl Drop for Graph {
     fn drop(&mut self) {
         let context = self.stream.context();
         let _relaxed = driver::Relaxed::enter();
-        let destroyed = driver::bind(context).and_then(|()| {
+        let destroyed = driver::bind(context).and_then(|_bound| {
             if !self.exec.is_null() {
                 // SAFETY: this is its owner's only destroy. Launches that are under way go on: the driver destroys it behind them.
                 unsafe { result::graph::exec_destroy(self.exec) }?;
@@ -162,7 +162,7 @@ pub(super) fn keep(stream: &Arc<CudaStream>, what: Box<dyn Send>) -> Result<(), 
     const MOVE: u32 = 1;
     // Twice boxed: a pointer to a trait object is two words. Given back to Rust by `release`, and, as promised, never if this fails.
     let what: *mut c_void = Box::into_raw(Box::new(what)).cast();
-    driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+    let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
     let graph = captured_graph(stream::own_handle(stream)).map_err(driver::failed("cuStreamGetCaptureInfo"))?;
     let mut object = core::ptr::null_mut();
     // SAFETY: `release` takes what `what` points to; it is called once, when the last reference is gone.

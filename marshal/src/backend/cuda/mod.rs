@@ -5,7 +5,8 @@
 //! no memory pools, allocation and free are the plain ones and the free waits for the stream.
 //!
 //! # What holds
-//! - **The context.** Every call makes the stream's context current on the calling thread, and leaves it so, as cudarc does.
+//! - **The context.** Every call makes the stream's context current on the calling thread, and then the one again that was before,
+//!   where there was one.
 //! - **Errors.** An error is what the very call returned. An error that cudarc has parked in the context (from a `Drop` that
 //!   could not return it) is neither reported as ours nor cleared: it stays for whoever asks with `check_err`.
 //! - **The source of a copy.** Of a copy from pageable memory CUDA says only that it ["might be synchronous with respect to
@@ -94,7 +95,7 @@ impl Backend for Cuda {
             return Ok(is_capturing);
         }
         driver::bind(stream.context())
-            .and_then(|()| stream::is_capturing(stream::own_handle(stream)))
+            .and_then(|_bound| stream::is_capturing(stream::own_handle(stream)))
             .map_err(driver::failed("cuStreamIsCapturing"))
     }
 
@@ -174,13 +175,13 @@ impl Backend for Cuda {
         if stream::is_per_thread(stream) {
             // The handle may have been used on another thread: wait for the work of all.
             return driver::bind(stream.context())
-                .and_then(|()| result::ctx::synchronize())
+                .and_then(|_bound| result::ctx::synchronize())
                 .map_err(driver::failed("cuCtxSynchronize"));
         }
         // The wait may be held against a capture of some other stream.
         let _relaxed = driver::Relaxed::enter();
         driver::bind(stream.context())
-            .and_then(|()| driver::synchronize(stream::own_handle(stream)))
+            .and_then(|_bound| driver::synchronize(stream::own_handle(stream)))
             .map_err(driver::failed("cuStreamSynchronize"))
     }
 

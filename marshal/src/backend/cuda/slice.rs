@@ -100,6 +100,8 @@ pub(super) fn ordered<T, R>(
 /// happen and are not blamed for it, and is parked again afterwards.
 pub(super) fn apart<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> (R, Result<(), DriverError>) {
     let context = stream.context();
+    // cudarc makes the slice's context current, and leaves it so.
+    let _bound = driver::bind(context);
     let parked = context.check_err();
     let result = calls();
     let failed = context.check_err();

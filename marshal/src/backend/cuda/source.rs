@@ -59,7 +59,7 @@ pub(super) fn retire_regions(stream: &Arc<CudaStream>, regions: Vec<Region>) {
         return;
     }
     let handle = stream::shared_handle(stream);
-    if driver::bind(stream.context()).and_then(|()| stream::is_capturing(handle)) == Ok(true) {
+    if driver::bind(stream.context()).and_then(|_bound| stream::is_capturing(handle)) == Ok(true) {
         return postponed::postpone(Postponed::Regions(Arc::clone(stream), regions));
     }
     keep(stream, Source::PageLocked(regions));
@@ -71,13 +71,14 @@ pub(super) fn keep_owned(stream: &Arc<CudaStream>, owned: Box<dyn Send>) {
 }
 
 fn keep(stream: &Arc<CudaStream>, source: Source) {
-    let Err(_) = driver::bind(stream.context()) else {
-        // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
-        let _ = retire(stream, stream::shared_handle(stream), source);
-        return;
-    };
-    // The driver may still read it.
-    core::mem::forget(source);
+    match driver::bind(stream.context()) {
+        Ok(_bound) => {
+            // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
+            let _ = retire(stream, stream::shared_handle(stream), source);
+        }
+        // The driver may still read it.
+        Err(_) => core::mem::forget(source),
+    }
 }
 
 /// Copies `source` to `offset` of `block`, in the order of `stream`.
@@ -88,7 +89,7 @@ pub(super) fn copy(stream: &Arc<CudaStream>, source: Vec<u8>, block: &Block, off
     // usize is at most 64 bits wide on every target of Rust.
     let destination = block.range(offset, source.len() as u64)?;
     let handle = block.handle_of(stream);
-    driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+    let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
     // A copy from pageable memory may be synchronous, which CUDA may hold against a capture of some other stream.
     let _relaxed = driver::Relaxed::enter();
     // SAFETY: the range lies inside the block, as checked; the block is borrowed, and its free comes behind the work of its
@@ -124,8 +125,6 @@ fn retire(stream: &Arc<CudaStream>, handle: sys::CUstream, source: Source) -> Re
         list.sweep();
         drop(list);
         wait_for_oldest();
-        // The sweep may have bound other contexts. Should this fail, the next call binds again, and says so.
-        let _ = driver::bind(context);
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ impl Region {
         let size_bytes = size_bytes
             .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: u64::MAX, available: usize::MAX as u64 }))?;
         let context = stream.context();
-        driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(context).map_err(driver::failed("cuCtxSetCurrent"))?;
         let _relaxed = driver::Relaxed::enter();
         // Not portable: staging belongs to one cache, so to one context.
         // SAFETY: the context is bound; what is allocated is initialised below and freed once, by the slab.
@@ -102,7 +102,7 @@ impl Region {
             .get(..len)
             .ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: len as u64, available: self.len as u64 }))?;
         let handle = block.handle_of(stream);
-        driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
         // SAFETY: the target range lies inside the block, which is borrowed, and whose free comes behind this work; the source
         // stays as it is until the copy has run, as the caller promises.
         let copied = unsafe { result::memcpy_htod_async(target, source, handle) };
@@ -114,7 +114,7 @@ impl Drop for Slab {
     fn drop(&mut self) {
         let Some(context) = self.context.upgrade() else { return };
         let _relaxed = driver::Relaxed::enter();
-        let freed = driver::bind(&context).and_then(|()| {
+        let freed = driver::bind(&context).and_then(|_bound| {
             // SAFETY: the memory came from `malloc_host` and is freed once, here; no copy reads it any more: regions are dropped
             // only after their last copy has run.
             unsafe { result::free_host(self.memory.as_ptr().cast()) }

@@ -1,0 +1,8 @@
+//! The cache against a model, over whole programs.
+
+mod capture;
+mod model;
+pub(crate) mod ops;
+mod run;
+
+pub(crate) use run::check;
