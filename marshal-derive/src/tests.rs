@@ -8,6 +8,8 @@ use quote::quote;
 
 use crate::derive;
 
+mod rules;
+
 /// A struct of each main form, by the name of its snapshot.
 fn forms() -> Vec<(&'static str, TokenStream)> {
     vec![

@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use crate::kernel_struct::KernelStruct;
 
-/// A pointer struct, to be passed by value as [`cuda_header`](crate::cuda_header) declares it. See
+/// A pointer struct, to be passed by value as [`cuda_header`](fn@crate::cuda_header) declares it. See
 /// [`Uploaded::as_kernel_arg`](crate::Uploaded::as_kernel_arg). Dereferences to the struct.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]

@@ -10,7 +10,7 @@ use crate::spec::ColumnSpec;
 
 /// A struct of typed device pointers that knows its members: [`DeviceColumn`] and every generated pointer struct.
 ///
-/// [`cuda_header`](crate::cuda_header) and [`Uploaded::as_kernel_arg`](crate::Uploaded::as_kernel_arg) build on it. The derive
+/// [`cuda_header`](fn@crate::cuda_header) and [`Uploaded::as_kernel_arg`](crate::Uploaded::as_kernel_arg) build on it. The derive
 /// implements it; for a `repr(C)` struct of your own that a hand-written [`Column`](crate::Column) gives, write the name that it
 /// has in C++ and its members in declared order:
 ///

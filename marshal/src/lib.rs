@@ -40,10 +40,10 @@
 //!   plain values, which become columns. References, tuples and a [`Batch`] of sets are sets again.
 //! - [`Ragged`]: rows of different lengths. [`Scratch`]: columns that kernels write, which never travel; [`Uploaded::fetch`] copies
 //!   one back.
-//! - [`Element`]: what stands in a column. [`vector`]: CUDA's vector types. [`narrow`]: `usize` lengths into narrower columns,
+//! - [`Element`]: what stands in a column. [`vector`]: CUDA's vector types. [`narrow`](fn@narrow): `usize` lengths into narrower columns,
 //!   checked.
 //! - [`Layout`]: where each column stands; planned without memory, drawn as a map.
-//! - [`cuda_header`]: the pointer struct as a kernel declares it, to take it by value ([`Uploaded::as_kernel_arg`]).
+//! - [`cuda_header`](fn@cuda_header): the pointer struct as a kernel declares it, to take it by value ([`Uploaded::as_kernel_arg`]).
 //! - [`Uploaded`]: typed pointers ([`DeviceColumn`], [`DevicePointer`]), and what keeps their block.
 //! - [`ArgCache`]: the cached mode. The same shape uses the same block; the same bytes are not copied; a held set is never
 //!   rewritten.

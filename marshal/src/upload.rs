@@ -300,7 +300,7 @@ impl<P, B: Backend> Uploaded<P, B> {
 
 impl<P: KernelStruct, B: Backend> Uploaded<P, B> {
     /// The whole pointer struct, to be passed to a kernel by value: `launch.arg(dev.as_kernel_arg())` with cudarc. The kernel
-    /// declares the parameter as [`cuda_header`](crate::cuda_header) does. A set of tuples or without columns does not compile here.
+    /// declares the parameter as [`cuda_header`](fn@crate::cuda_header) does. A set of tuples or without columns does not compile here.
     ///
     /// ```
     /// use marshal::{DeviceArgs, host::HostDevice};
