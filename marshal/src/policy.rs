@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn tenant(device: u64, last_used: u64, is_held: bool) -> Tenant {
-        Tenant { device, region_bytes: 512, last_used, is_held }
+        Tenant { device, region_bytes: 512, has_region: true, last_used, is_held }
     }
 
     #[test]
@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn staging_comes_from_the_same_size_first_and_then_from_a_whole_other_one() {
-        let of = |region_bytes, last_used, is_held| Tenant { device: 1, region_bytes, last_used, is_held };
+        let of =
+            |region_bytes, last_used, is_held| Tenant { device: 1, region_bytes, has_region: true, last_used, is_held };
         let tenants =
             [of(512, 4, false), of(1024, 1, false), of(1024, 3, false), of(2048, 0, false), of(2048, 9, true)];
         assert_eq!(free_staging(&tenants, 512), Some(vec![0]));
