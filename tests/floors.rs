@@ -38,6 +38,7 @@ const FLOORS: [&[&str]; 5] = [
         "copies",
         "slots",
         "shared",
+        "room",
         "session",
         "cache",
         "backend/host",

@@ -116,6 +116,7 @@ mod pack;
 mod pointer;
 mod policy;
 mod ragged;
+mod room;
 mod scratch;
 mod session;
 mod shared;
