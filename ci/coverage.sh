@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures which lines of marshal and marshal-derive the host's tests run, and fails below 95 % of all. The CUDA backend is left out:
-# it needs a GPU to run. What is not covered, and why, is told in docs/coverage.md.
+# it needs a GPU to run.
 # usage: ci/coverage.sh [--lines]      (--lines: lists the lines that no test runs)
 set -euo pipefail
 cd "$(dirname "$0")/.."
