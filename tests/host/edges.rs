@@ -1,9 +1,14 @@
 //! Where one condition decides: what would go unnoticed if it were turned round, or were not there.
 
 use std::cell::Cell;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use marshal::host::{Host, HostDevice};
-use marshal::{ArgCache, ColumnSpec, Content, CopyBatch, CopyStaging, DeviceArgs, Error, ErrorKind, Visitor};
+use marshal::{
+    ArgCache, CacheOptions, ColumnSpec, Content, CopyBatch, CopyStaging, DeviceArgs, Error, ErrorKind, Visitor,
+    WhenExhausted,
+};
 
 pub(crate) const ALL: &[(&str, fn())] = &[
     ("scratch_that_comes_or_goes_under_the_upload_is_refused", scratch_that_comes_or_goes_under_the_upload_is_refused),
@@ -13,6 +18,9 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("launches_leave_fences_behind_them", launches_leave_fences_behind_them),
     ("a_cache_that_goes_before_its_graph_lets_go_of_the_rest", a_cache_that_goes_before_its_graph_lets_go_of_the_rest),
     ("a_batch_that_fails_says_how_far_it_came", a_batch_that_fails_says_how_far_it_came),
+    ("an_upload_waits_for_a_region_where_it_was_told_to", an_upload_waits_for_a_region_where_it_was_told_to),
+    ("a_read_of_more_than_there_can_be_is_reported", a_read_of_more_than_there_can_be_is_reported),
+    ("a_kernel_may_panic_with_any_value", a_kernel_may_panic_with_any_value),
 ];
 
 /// Its walks differ: each has one byte that travels, and as many of either kind of scratch as the list says.
@@ -187,4 +195,52 @@ fn a_batch_that_fails_says_how_far_it_came() {
     let mut short = stream.alloc::<u8>(4).unwrap();
     let mut batch = CopyBatch::new(&staging);
     batch.htod(&[1; 3], &mut short).map(drop).unwrap_err();
+}
+
+#[derive(DeviceArgs)]
+struct Bytes {
+    bytes: Vec<u8>,
+}
+
+fn an_upload_waits_for_a_region_where_it_was_told_to() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let options = CacheOptions { when_exhausted: WhenExhausted::Wait, ..CacheOptions::default() };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    let (gate, blocked) = mpsc::channel::<()>();
+    stream.launch(move |_| assert!(blocked.recv().is_err())).unwrap();
+    // Staging of this size has two regions.
+    let upload = |byte| drop(Bytes { bytes: vec![byte; 1 << 20] }.upload(&cache).unwrap());
+    upload(1);
+    upload(2);
+    assert_eq!(cache.stats().waits, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The wait is in the journal before it begins. Without one, the test ends all the same, and fails below.
+            let late = Instant::now() + Duration::from_secs(20);
+            while device.counters().synchronizes == 0 && Instant::now() < late {
+                std::thread::yield_now();
+            }
+            drop(gate);
+        });
+        upload(3);
+    });
+    assert_eq!((cache.stats().waits, device.counters().synchronizes), (1, 1));
+    assert_eq!(cache.stats().staging_bytes, 2 << 20);
+}
+
+fn a_read_of_more_than_there_can_be_is_reported() {
+    let stream = HostDevice::new().stream();
+    let buffer = stream.clone_htod(&[1_u64]).unwrap();
+    let at = buffer.pointer();
+    stream.launch(move |memory| drop(memory.read_at(at, usize::MAX / 4).to_vec())).unwrap();
+    let error = stream.synchronize().unwrap_err();
+    assert!(error.to_string().contains("passes the last address: check the length"), "{error}");
+}
+
+fn a_kernel_may_panic_with_any_value() {
+    let stream = HostDevice::new().stream();
+    stream.launch(|_| std::panic::panic_any(5)).unwrap();
+    let error = stream.synchronize().unwrap_err();
+    assert!(error.to_string().contains("no message"), "{error}");
 }
