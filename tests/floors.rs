@@ -26,6 +26,7 @@ const FLOORS: [&[&str]; 5] = [
         "backend",
     ],
     &[
+        "lock",
         "block",
         "policy",
         "staging",
@@ -37,6 +38,7 @@ const FLOORS: [&[&str]; 5] = [
         "copies",
         "slots",
         "shared",
+        "room",
         "session",
         "cache",
         "backend/host",

@@ -168,7 +168,7 @@ fn an_error_says_its_numbers_and_what_to_do() {
     assert!(matches!(error.kind(), ErrorKind::CacheFull { needed: 112, available: 10 }), "{error}");
     assert_eq!(
         error.to_string(),
-        "a block of 112 bytes does not fit: the cache's device cap leaves 10 beside what sets hold: drop sets or raise the cap"
+        "a block of 112 bytes does not fit: the cache's device cap leaves 10 beside what sets and graphs hold: drop some or raise the cap"
     );
     assert_eq!(Content::Copied, args().layout().unwrap().columns()[0].content);
 }

@@ -191,11 +191,14 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ) -> Result<(), Error>;
 
     /// Keeps `what` for the graph that `stream` is being captured into: until the graph and its launches are gone. It is dropped at
-    /// some time after that, on a thread that calls this crate.
+    /// some time after that, by a call of this crate, [`reclaim`](Self::reclaim) at the latest.
     ///
     /// # Errors
     /// When the graph cannot keep it. Then `what` is never dropped, since the graph may read what it owns.
     fn keep_in_graph(stream: &Self::Stream, what: Box<dyn Send>) -> Result<(), Error>;
+
+    /// Drops what graphs kept that are gone, and frees what was dropped during captures that are over.
+    fn reclaim(stream: &Self::Stream);
 
     /// Whether the handle names another stream on every thread.
     fn is_per_thread(stream: &Self::Stream) -> bool;

@@ -150,7 +150,8 @@ impl<B: Backend> ArgCache<B> {
     }
 
     /// [`reserve`](Self::reserve) for so many sets of one shape that are held at a time, or captured into one graph: each has a
-    /// block and staging of its own.
+    /// block and staging of its own. A graph that is refreshed needs one region more than its sets, which its first refresh adds where
+    /// [`staging_bytes`](CacheOptions::staging_bytes) leave room.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve); what was allocated until then stays, free.
@@ -160,7 +161,7 @@ impl<B: Backend> ArgCache<B> {
             return Ok(());
         }
         if session.is_capturing()? {
-            return Err(Error::new(ErrorKind::NotReserved { needed: layout.size_bytes() }));
+            return Err(Error::new(ErrorKind::NotInCapture { call: "`reserve`" }));
         }
         session.reserve(layout, sets)
     }

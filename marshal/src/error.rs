@@ -137,6 +137,8 @@ pub enum ErrorKind {
         /// The sets that the graph has.
         sets: u64,
     },
+    /// A graph was to be launched while one of its sets is lent to another stream, which may be reading what the launch writes.
+    StillLent,
     /// A graph was given arguments of another shape than its set has. The set stands as before.
     OtherShape {
         /// The first column that differs.
@@ -305,6 +307,13 @@ impl fmt::Display for ErrorKind {
             Self::NotInGraph { sets } => {
                 write!(f, "the set is none of the {sets} that were uploaded while this graph was captured")
             }
+            Self::StillLent => f.write_str(
+                "a set of the graph is lent to another stream, and a launch would write it: drop what `on` returned first",
+            ),
+            Self::OtherShape { column, expected, found } if expected == found => write!(
+                f,
+                "the graph was captured with another shape: column `{column}` has other elements, another alignment or another purpose in the new arguments: capture again for this shape"
+            ),
             Self::OtherShape { column, expected, found } => write!(
                 f,
                 "the graph was captured with another shape: column `{column}` has {expected} elements in it, {found} in the new arguments: capture again for this shape"
@@ -315,11 +324,11 @@ impl fmt::Display for ErrorKind {
             ),
             Self::CacheFull { needed, available } => write!(
                 f,
-                "a block of {needed} bytes does not fit: the cache's device cap leaves {available} beside what sets hold: drop sets or raise the cap"
+                "a block of {needed} bytes does not fit: the cache's device cap leaves {available} beside what sets and graphs hold: drop some or raise the cap"
             ),
             Self::StagingFull { needed, available } => write!(
                 f,
-                "staging of {needed} bytes does not fit: the cache's staging cap leaves {available}: drop sets or raise the cap"
+                "staging of {needed} bytes does not fit: the cache's staging cap leaves {available}: drop sets or graphs, or raise the cap"
             ),
             Self::Reentrant => f.write_str(
                 "the cache is locked: a walk over arguments must not use the cache that they are being uploaded to",

@@ -18,14 +18,16 @@
 //! When the graph is gone, its blocks and regions return to the cache, behind the launches.
 
 use core::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::args::{DeviceArgs, pack};
 use crate::backend::Backend;
+use crate::block::Block;
 use crate::cache::ArgCache;
 use crate::compare::{Compare, Comparison};
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
+use crate::lock::{Guard, Lock};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::slots::{Slot, State};
@@ -73,7 +75,7 @@ impl<B: Backend> ArgCache<B> {
     pub fn capture<R>(&self, f: impl FnOnce(&B::Stream) -> Result<R, Error>) -> Result<CapturedGraph<R, B>, Error> {
         let mut recording = Recording::begin(self.shared())?;
         let value = f(self.stream())?;
-        Ok(CapturedGraph { replay: Mutex::new(recording.end()?), value })
+        Ok(CapturedGraph { replay: Lock::new(recording.end()?), value, shared: Arc::clone(self.shared()) })
     }
 }
 
@@ -100,8 +102,16 @@ impl<'c, B: Backend> Recording<'c, B> {
     fn end(&mut self) -> Result<Replay<B>, Error> {
         self.is_over = true;
         let mut session = Session::begin(self.shared)?;
+        let is_lost = B::is_capturing(&self.shared.stream) == Ok(false);
         let graph = B::end_capture(&self.shared.stream);
         let slots = session.state().recording.take().unwrap_or_default();
+        if is_lost {
+            // The closure has ended the capture itself, and may have its graph, which reads what the slots own.
+            session.state().leak(slots);
+            return Err(graph
+                .err()
+                .unwrap_or_else(|| Error::new(ErrorKind::NotInCapture { call: "the end of it in the closure" })));
+        }
         drop(session);
         let sets = slots.into_iter().map(|slot| Set { slot, is_fresh: false }).collect();
         let mut replay = Replay { graph: None, sets, moved: Vec::new(), shared: Arc::clone(self.shared) };
@@ -126,8 +136,9 @@ impl<B: Backend> Drop for Recording<'_, B> {
 #[must_use = "the graph is gone when this is dropped"]
 pub struct CapturedGraph<R, B: Backend> {
     // Before the value: what a replay reads goes after the graph.
-    replay: Mutex<Replay<B>>,
+    replay: Lock<Replay<B>>,
     value: R,
+    shared: Arc<Shared<B>>,
 }
 
 struct Replay<B: Backend> {
@@ -146,7 +157,7 @@ struct Set<B: Backend> {
 }
 
 impl<R, B: Backend> CapturedGraph<R, B> {
-    /// What the closure of the capture returned.
+    /// What the closure of the capture returned. The columns of its sets hold their bytes from the first launch on.
     pub fn sets(&self) -> &R {
         &self.value
     }
@@ -154,9 +165,10 @@ impl<R, B: Backend> CapturedGraph<R, B> {
     /// Launches the graph on the cache's stream. Returns at once.
     ///
     /// # Errors
-    /// When the stream is being captured, or the driver refuses.
+    /// When the stream is being captured, a set of the graph is lent to another stream by [`on`](Uploaded::on), which the launch would
+    /// write, or the driver refuses.
     pub fn launch(&self) -> Result<(), Error> {
-        self.lock().launch()
+        self.lock()?.launch()
     }
 
     /// Writes the arguments of the launches to come, in the place of a set that was uploaded in the capture: the pointers stay.
@@ -175,12 +187,15 @@ impl<R, B: Backend> CapturedGraph<R, B> {
         args: &A,
     ) -> Result<(), Error> {
         let set = pick(&self.value);
-        self.lock().refresh(set, args)
+        self.lock()?.refresh(set, args)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Replay<B>> {
-        // A walk that panicked has changed nothing.
-        self.replay.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The graph's lock goes before the cache's: refused to a walk that runs under either.
+    fn lock(&self) -> Result<Guard<'_, Replay<B>>, Error> {
+        if self.shared.is_mine() {
+            return Err(Error::new(ErrorKind::Reentrant));
+        }
+        self.replay.lock()
     }
 }
 
@@ -190,6 +205,9 @@ impl<B: Backend> Replay<B> {
         let Some(graph) = &mut self.graph else { return Ok(()) };
         if session.is_capturing()? {
             return Err(Error::new(ErrorKind::NotInCapture { call: "a launch of another graph" }));
+        }
+        if self.sets.iter().any(|set| set.slot.block.is_lent()) {
+            return Err(Error::new(ErrorKind::StillLent));
         }
         for set in &mut self.sets {
             move_over(session.state(), &mut set.slot, &mut self.moved)?;
@@ -228,31 +246,26 @@ impl<B: Backend> Replay<B> {
         if session.is_capturing()? {
             return Err(Error::new(ErrorKind::NotInCapture { call: "a refresh" }));
         }
-        let is_ahead = slot.next.is_some();
-        let mut region = match slot.next.take() {
-            Some(next) => next,
-            None => session.take_region(slot.region_bytes)?,
+        let pack = |block: &Block<B>, bytes: &mut [u8]| pack(args, block.base(), block.layout().bounds(), bytes);
+        // Where the graph's copy reads the next region already, it stays where it is until it is written: a walk may panic.
+        let region = if let Some(next) = &mut slot.next {
+            next.write(&session.state().timeline, &slot.block, |bytes| pack(&slot.block, bytes))?;
+            slot.next.take()
+        } else {
+            let mut region = session.take_region(slot.region_bytes)?;
+            let timeline = &session.state().timeline;
+            let written = region.write(timeline, &slot.block, |bytes| pack(&slot.block, bytes));
+            if let Err(error) = written.and_then(|_| region.feed(graph, &slot.block)) {
+                session.state().give_back(region, slot.region_bytes);
+                return Err(error);
+            }
+            Some(region)
         };
-        let block = &slot.block;
-        let written = region
-            .write(&session.state().timeline, block, |bytes| pack(args, block.base(), block.layout().bounds(), bytes));
-        match written.and_then(|_| if is_ahead { Ok(()) } else { region.feed(graph, block) }) {
-            Ok(()) => {
-                *is_fresh = true;
-                if let Some(before) = slot.image.replace(region) {
-                    session.state().give_back(before, slot.region_bytes);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                if is_ahead {
-                    slot.next = Some(region);
-                } else {
-                    session.state().give_back(region, slot.region_bytes);
-                }
-                Err(error)
-            }
+        *is_fresh = true;
+        if let Some(before) = core::mem::replace(&mut slot.image, region) {
+            session.state().give_back(before, slot.region_bytes);
         }
+        Ok(())
     }
 }
 
@@ -261,6 +274,10 @@ impl<B: Backend> Drop for Replay<B> {
         // The graph first: then nothing reads the regions but launches that are numbered.
         drop(self.graph.take());
         self.shared.return_slots(self.sets.drain(..).map(|set| set.slot));
+        // In a walk under the cache's lock, the next call that looks for them takes them back.
+        if let Ok(mut locked) = self.shared.lock() {
+            locked.take_returned();
+        }
     }
 }
 
@@ -290,8 +307,10 @@ fn number<B: Backend>(state: &mut State<B>, stream: &B::Stream, sets: &mut [Set<
         if let Some(image) = &mut slot.image {
             image.launched(launch);
         }
-        state.stats.copies += 1;
-        state.stats.copied_bytes += slot.block.layout().copy_bytes();
+        if slot.image.is_some() {
+            state.stats.copies += 1;
+            state.stats.copied_bytes += slot.block.layout().copy_bytes();
+        }
         if let Some(pool) = state.pools.get(&slot.region_bytes) {
             distance = distance.min(pool.fence_distance(regions));
         }
@@ -307,7 +326,8 @@ fn number<B: Backend>(state: &mut State<B>, stream: &B::Stream, sets: &mut [Set<
 fn point_ahead<B: Backend>(state: &mut State<B>, graph: &mut B::Graph, slot: &mut Slot<B>) {
     let State { pools, timeline, .. } = state;
     let Some(pool) = pools.get_mut(&slot.region_bytes) else { return };
-    if !pool.is_ready(timeline).unwrap_or(false) {
+    // One region stays for others: for them this is no mere head start.
+    if pool.free_regions() < 2 || !pool.is_ready(timeline).unwrap_or(false) {
         return;
     }
     let Some(next) = pool.take_next() else { return };

@@ -64,6 +64,8 @@ pub(crate) struct Tenant {
     pub(crate) device: u64,
     /// The size of the staging region that holds its image.
     pub(crate) region_bytes: usize,
+    /// Whether it has one.
+    pub(crate) has_region: bool,
     pub(crate) last_used: u64,
     pub(crate) is_held: bool,
 }
@@ -94,7 +96,7 @@ pub(crate) fn evict(tenants: &[Tenant], needed: u64, cap: u64) -> Result<Vec<usi
 /// whose region is free then; else all of another size, none of them held, whose staging goes as a whole.
 pub(crate) fn free_staging(tenants: &[Tenant], region_bytes: usize) -> Option<Vec<usize>> {
     let of_size = |size: usize| by_age(tenants).into_iter().filter(move |&i| tenants[i].region_bytes == size);
-    if let Some(oldest) = of_size(region_bytes).next() {
+    if let Some(oldest) = of_size(region_bytes).find(|&index| tenants[index].has_region) {
         return Some(vec![oldest]);
     }
     let is_held = |size: usize| tenants.iter().any(|tenant| tenant.region_bytes == size && tenant.is_held);
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     fn tenant(device: u64, last_used: u64, is_held: bool) -> Tenant {
-        Tenant { device, region_bytes: 512, last_used, is_held }
+        Tenant { device, region_bytes: 512, has_region: true, last_used, is_held }
     }
 
     #[test]
@@ -140,7 +142,8 @@ mod tests {
 
     #[test]
     fn staging_comes_from_the_same_size_first_and_then_from_a_whole_other_one() {
-        let of = |region_bytes, last_used, is_held| Tenant { device: 1, region_bytes, last_used, is_held };
+        let of =
+            |region_bytes, last_used, is_held| Tenant { device: 1, region_bytes, has_region: true, last_used, is_held };
         let tenants =
             [of(512, 4, false), of(1024, 1, false), of(1024, 3, false), of(2048, 0, false), of(2048, 9, true)];
         assert_eq!(free_staging(&tenants, 512), Some(vec![0]));

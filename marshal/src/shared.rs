@@ -1,10 +1,10 @@
 //! What a cache shares with the graphs that it was captured into, and the lock around it.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::Backend;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::lock::{Guard, Lock};
 use crate::policy::CacheOptions;
 use crate::slots::{Slot, State};
 
@@ -12,9 +12,7 @@ use crate::slots::{Slot, State};
 pub(crate) struct Shared<B: Backend> {
     pub(crate) stream: B::Stream,
     pub(crate) options: CacheOptions,
-    state: Mutex<State<B>>,
-    // The thread that has the lock, by `here`; 0 for none.
-    owner: AtomicUsize,
+    state: Lock<State<B>>,
     // Slots whose graph is gone. A lock of its own, which is held for a push and nothing else: a graph may go wherever a value
     // may be dropped, in a walk too.
     returned: Mutex<Vec<Box<Slot<B>>>>,
@@ -22,32 +20,18 @@ pub(crate) struct Shared<B: Backend> {
 
 impl<B: Backend> Shared<B> {
     pub(crate) fn new(stream: &B::Stream, options: CacheOptions) -> Self {
-        Self {
-            stream: stream.clone(),
-            options,
-            state: Mutex::new(State::default()),
-            owner: AtomicUsize::new(0),
-            returned: Mutex::new(Vec::new()),
-        }
+        Self { stream: stream.clone(), options, state: Lock::new(State::default()), returned: Mutex::new(Vec::new()) }
     }
 
     /// Locks the state. Refused to a walk that runs under this very lock.
     #[inline]
     pub(crate) fn lock(&self) -> Result<Locked<'_, B>, Error> {
-        if self.is_mine() {
-            return Err(Error::new(ErrorKind::Reentrant));
-        }
-        // A walk that panicked has changed no state: see the protocol.
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.owner.store(here(), Ordering::Relaxed);
-        Ok(Locked { state, shared: self })
+        Ok(Locked { state: self.state.lock()?, shared: self })
     }
 
-    /// Whether this very thread has the lock, and would wait for itself.
-    #[inline]
-    fn is_mine(&self) -> bool {
-        // Only this thread stores its own mark.
-        self.owner.load(Ordering::Relaxed) == here()
+    /// Whether this very thread has the lock.
+    pub(crate) fn is_mine(&self) -> bool {
+        self.state.is_mine()
     }
 
     /// Takes slots back whose graph is gone. They are in use again with the next call that looks for them.
@@ -62,7 +46,7 @@ impl<B: Backend> Shared<B> {
 
 /// The state, locked.
 pub(crate) struct Locked<'c, B: Backend> {
-    pub(crate) state: MutexGuard<'c, State<B>>,
+    pub(crate) state: Guard<'c, State<B>>,
     shared: &'c Shared<B>,
 }
 
@@ -70,18 +54,14 @@ impl<B: Backend> Locked<'_, B> {
     /// Has the slots join the cache whose graph is gone; whether there were any.
     #[cold]
     pub(crate) fn take_returned(&mut self) -> bool {
+        // What graphs of the user's own have left.
+        B::reclaim(&self.shared.stream);
         let returned = self.shared.take_returned();
         let any = !returned.is_empty();
         for slot in returned {
             self.state.take_back(slot);
         }
         any
-    }
-}
-
-impl<B: Backend> Drop for Locked<'_, B> {
-    fn drop(&mut self) {
-        self.shared.owner.store(0, Ordering::Relaxed);
     }
 }
 
@@ -102,13 +82,4 @@ impl<B: Backend> Drop for Kept<B> {
     fn drop(&mut self) {
         self.shared.return_slots(self.slot.take());
     }
-}
-
-/// A mark of this thread: the address of a thread-local. Never the 0 that means nobody; 1 while the thread ends.
-#[inline]
-fn here() -> usize {
-    thread_local! {
-        static HERE: u8 = const { 0 };
-    }
-    HERE.try_with(|here| core::ptr::from_ref(here).addr()).unwrap_or(1)
 }

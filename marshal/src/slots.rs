@@ -158,6 +158,21 @@ impl<B: Backend> State<B> {
         self.shapes.entry(key).or_default().push(slot);
     }
 
+    /// Never lets go of slots that a graph reads which nobody here has.
+    #[cold]
+    pub(crate) fn leak(&mut self, slots: Vec<Box<Slot<B>>>) {
+        for slot in &slots {
+            self.captured_bytes -= slot.block.allocated();
+        }
+        core::mem::forget(slots);
+    }
+
+    /// A slot is out of sight for good: it counts no more.
+    #[cold]
+    pub(crate) fn lose(&mut self, allocated: u64) {
+        self.captured_bytes -= allocated;
+    }
+
     /// Device bytes of the slots that are in graphs.
     pub(crate) fn captured_bytes(&self) -> u64 {
         self.captured_bytes
@@ -171,6 +186,7 @@ impl<B: Backend> State<B> {
                 tenants.push(Tenant {
                     device: slot.block.allocated(),
                     region_bytes: slot.region_bytes,
+                    has_region: slot.image.is_some(),
                     last_used: slot.last_used,
                     is_held: slot.is_held(),
                 });

@@ -674,7 +674,7 @@ fn calls_that_have_no_place_in_a_capture_are_refused<R: Rig>(rig: &R) {
             assert!(matches!(refusal.kind(), ErrorKind::NotInCapture { .. }), "{refusal}");
         }
         let refusal = cache.reserve(&bytes(0, 4097).layout()?).unwrap_err();
-        assert!(matches!(refusal.kind(), ErrorKind::NotReserved { .. }), "{refusal}");
+        assert!(matches!(refusal.kind(), ErrorKind::NotInCapture { .. }), "{refusal}");
         dev.read_back().unwrap_err();
         rig.append(stream, dev.data.pointer(), &log);
         Ok(dev)

@@ -17,6 +17,13 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("exhausted_staging_refuses_a_refresh_and_keeps_the_last", exhausted_staging_refuses_a_refresh_and_keeps_the_last),
     ("a_graph_may_go_in_a_walk", a_graph_may_go_in_a_walk),
     ("reserving_for_several_sets_holds_the_cap", reserving_for_several_sets_holds_the_cap),
+    ("a_panic_in_a_refresh_changes_nothing", a_panic_in_a_refresh_changes_nothing),
+    ("a_finished_graph_of_the_users_own_makes_room", a_finished_graph_of_the_users_own_makes_room),
+    ("graphs_leave_each_other_a_region", graphs_leave_each_other_a_region),
+    ("a_walk_that_uses_its_graph_is_refused", a_walk_that_uses_its_graph_is_refused),
+    ("a_lent_set_is_not_launched_over", a_lent_set_is_not_launched_over),
+    ("graphs_without_a_cache_go_one_by_one", graphs_without_a_cache_go_one_by_one),
+    ("a_capture_that_its_closure_ends_keeps_what_it_reads", a_capture_that_its_closure_ends_keeps_what_it_reads),
 ];
 
 #[derive(DeviceArgs)]
@@ -381,4 +388,159 @@ fn reserving_for_several_sets_holds_the_cap() {
     });
     Host::launch(&stream, graph.as_mut().unwrap()).unwrap();
     stream.synchronize().unwrap();
+}
+
+/// Walks as `args(value)` does, and calls `then` before each walk, with its number.
+struct Watched<F>(u64, std::cell::Cell<u32>, F);
+
+impl<F: Fn(u32)> Watched<F> {
+    fn new(value: u64, then: F) -> Self {
+        Self(value, std::cell::Cell::new(0), then)
+    }
+}
+
+impl<F: Fn(u32)> DeviceArgs for Watched<F> {
+    type Pointers = ArgsPointers;
+    fn walk<V: marshal::Visitor>(&self, visitor: &mut V) -> Result<ArgsPointers, Error> {
+        self.1.set(self.1.get() + 1);
+        (self.2)(self.1.get());
+        args(self.0).walk(visitor)
+    }
+}
+
+fn a_panic_in_a_refresh_changes_nothing() {
+    let rig = HostRig { device: HostDevice::new() };
+    let stream = rig.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let log = log_of(&rig, &stream);
+    let graph = capture(&rig, &cache, 1, &log).unwrap();
+    graph.launch().unwrap();
+    // With and without a region that the graph is pointed at ahead.
+    for value in [2, 3] {
+        let panicking = Watched::new(9, |walk| {
+            if walk == 2 {
+                std::panic::resume_unwind(Box::new("in the walk that packs"));
+            }
+        });
+        let refreshed = std::panic::AssertUnwindSafe(|| graph.refresh(|dev| dev, &panicking));
+        assert!(std::panic::catch_unwind(refreshed).is_err());
+        graph.launch().unwrap();
+        graph.refresh(|dev| dev, &args(value)).unwrap();
+        graph.launch().unwrap();
+    }
+    assert_eq!(logged(&rig, &stream, &log), [1, 1, 2, 2, 3]);
+    drop((graph, cache));
+    stream.synchronize().unwrap();
+    assert_eq!(rig.device.counters().live_host_blocks, 0);
+}
+
+fn a_finished_graph_of_the_users_own_makes_room() {
+    let stream = HostDevice::new().stream();
+    let options = marshal::CacheOptions { device_bytes: 800, ..Default::default() };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    for value in 0..5 {
+        cache.reserve(&args(0).layout().unwrap()).unwrap();
+        stream.begin_capture().unwrap();
+        drop(args(value).upload(&cache).unwrap());
+        let graph = stream.end_capture().unwrap();
+        graph.launch(&stream).unwrap();
+        drop(graph);
+        // Waits for the work by other means than the stream's own.
+        stream.record().unwrap().synchronize().unwrap();
+    }
+    drop(args(9).upload(&cache).unwrap());
+}
+
+fn graphs_leave_each_other_a_region() {
+    let rig = HostRig { device: HostDevice::new() };
+    let stream = rig.stream();
+    // 800 bytes in regions of 1024: one for each graph, and one in turn.
+    let options = marshal::CacheOptions { staging_bytes: 3 * 1024, ..Default::default() };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    let logs = [log_of(&rig, &stream), log_of(&rig, &stream)];
+    let graphs = [capture(&rig, &cache, 0, &logs[0]).unwrap(), capture(&rig, &cache, 0, &logs[1]).unwrap()];
+    for value in 1..50 {
+        for graph in &graphs {
+            graph.refresh(|dev| dev, &args(value)).unwrap();
+            graph.launch().unwrap();
+        }
+    }
+    for log in &logs {
+        assert_eq!(logged(&rig, &stream, log), (1..50).collect::<Vec<_>>());
+    }
+}
+
+fn a_walk_that_uses_its_graph_is_refused() {
+    let rig = HostRig { device: HostDevice::new() };
+    let stream = rig.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let log = log_of(&rig, &stream);
+    let graph = capture(&rig, &cache, 1, &log).unwrap();
+    let launching = Watched::new(2, |_| {
+        assert_eq!(*graph.launch().unwrap_err().kind(), ErrorKind::Reentrant);
+        assert_eq!(*graph.refresh(|dev| dev, &args(3)).unwrap_err().kind(), ErrorKind::Reentrant);
+    });
+    graph.refresh(|dev| dev, &launching).unwrap();
+    // The first walk of an upload is not under the lock yet.
+    let uploaded = Watched::new(4, |walk| {
+        if walk > 1 {
+            assert_eq!(*graph.launch().unwrap_err().kind(), ErrorKind::Reentrant);
+        }
+    });
+    drop(uploaded.upload(&cache).unwrap());
+    graph.launch().unwrap();
+    assert_eq!(logged(&rig, &stream, &log), [2]);
+}
+
+fn a_lent_set_is_not_launched_over() {
+    let rig = HostRig { device: HostDevice::new() };
+    let (stream, other) = (rig.stream(), rig.stream());
+    let cache = ArgCache::new(&stream).unwrap();
+    let log = log_of(&rig, &stream);
+    let graph = capture(&rig, &cache, 1, &log).unwrap();
+    graph.launch().unwrap();
+    let lent = graph.sets().on(&other).unwrap();
+    let seen = rig.snapshot(&other, graph.sets().base(), 8);
+    graph.refresh(|dev| dev, &args(2)).unwrap();
+    assert_eq!(*graph.launch().unwrap_err().kind(), ErrorKind::StillLent);
+    drop(lent);
+    graph.launch().unwrap();
+    assert_eq!(seen(), 1_u64.to_le_bytes());
+    assert_eq!(logged(&rig, &stream, &log), [1, 2]);
+}
+
+fn graphs_without_a_cache_go_one_by_one() {
+    let rig = HostRig { device: HostDevice::new() };
+    let stream = rig.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let log = log_of(&rig, &stream);
+    let mut graphs: Vec<_> = (0..4).map(|value| capture(&rig, &cache, value, &log).unwrap()).collect();
+    drop(cache);
+    for left in (0..4).rev() {
+        graphs.pop();
+        assert_eq!(rig.device.counters().live_device_blocks, left);
+        graphs.iter().for_each(|graph| graph.launch().unwrap());
+    }
+    assert_eq!(logged(&rig, &stream, &log), [0, 1, 2, 0, 1, 0]);
+}
+
+fn a_capture_that_its_closure_ends_keeps_what_it_reads() {
+    let rig = HostRig { device: HostDevice::new() };
+    let stream = rig.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let log = log_of(&rig, &stream);
+    cache.reserve(&args(0).layout().unwrap()).unwrap();
+    let mut stolen = None;
+    let ended = cache.capture(|stream| {
+        let dev = args(5).upload(&cache)?;
+        rig.append(stream, dev.base(), &log);
+        stolen = Some(stream.end_capture()?);
+        Ok(())
+    });
+    ended.unwrap_err();
+    for value in 0..200 {
+        drop(args(value).upload(&cache).unwrap());
+    }
+    stolen.unwrap().launch(&stream).unwrap();
+    assert_eq!(logged(&rig, &stream, &log), [5]);
 }

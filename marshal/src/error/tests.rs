@@ -70,7 +70,7 @@ fn each_kind_says_its_numbers() {
         ),
         (
             ErrorKind::StagingFull { needed: 512, available: 100 },
-            "staging of 512 bytes does not fit: the cache's staging cap leaves 100: drop sets or raise the cap",
+            "staging of 512 bytes does not fit: the cache's staging cap leaves 100: drop sets or graphs, or raise the cap",
         ),
         (
             ErrorKind::Reentrant,

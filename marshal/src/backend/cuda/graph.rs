@@ -136,15 +136,16 @@ impl Drop for Graph {
         let context = self.stream.context();
         let _relaxed = driver::Relaxed::enter();
         let destroyed = driver::bind(context).and_then(|_bound| {
+            let mut destroyed = Ok(());
             if !self.exec.is_null() {
                 // SAFETY: this is its owner's only destroy. Launches that are under way go on: the driver destroys it behind them.
-                unsafe { result::graph::exec_destroy(self.exec) }?;
+                destroyed = unsafe { result::graph::exec_destroy(self.exec) };
             }
-            if self.graph.is_null() {
-                return Ok(());
+            if !self.graph.is_null() {
+                // SAFETY: this is its owner's only destroy.
+                destroyed = destroyed.and(unsafe { result::graph::destroy(self.graph) });
             }
-            // SAFETY: this is its owner's only destroy.
-            unsafe { result::graph::destroy(self.graph) }
+            destroyed
         });
         context.record_err(destroyed);
         drop_released();

@@ -212,6 +212,11 @@ impl Backend for Cuda {
         graph::keep(stream, what)
     }
 
+    fn reclaim(_: &Arc<CudaStream>) {
+        postponed::settle();
+        graph::drop_released();
+    }
+
     fn is_per_thread(stream: &Arc<CudaStream>) -> bool {
         stream::is_per_thread(stream)
     }

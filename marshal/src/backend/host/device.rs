@@ -103,6 +103,8 @@ impl HostDevice {
             state.host_passed(&last);
             result = result.and(state.report(stream, last.sequence));
         }
+        drop(state);
+        shared.drop_released();
         result
     }
 

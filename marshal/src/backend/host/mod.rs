@@ -205,6 +205,11 @@ impl Backend for Host {
         stream.keep_in_graph(what)
     }
 
+    // What was dropped during a capture is freed when it ends.
+    fn reclaim(stream: &HostStream) {
+        stream.shared().drop_released();
+    }
+
     fn is_per_thread(_: &HostStream) -> bool {
         false
     }
