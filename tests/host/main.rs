@@ -6,6 +6,7 @@ mod cases;
 mod cached;
 mod columns;
 mod copies;
+mod edges;
 mod graph;
 mod heap;
 mod one_shot;
@@ -44,5 +45,6 @@ fn main() {
     trials.extend(cached::ALL.iter().map(|&test| on_the_host("cached", test)));
     trials.extend(graph::ALL.iter().map(|&test| on_the_host("graph", test)));
     trials.extend(copies::ALL.iter().map(|&test| on_the_host("copies", test)));
+    trials.extend(edges::ALL.iter().map(|&test| on_the_host("edges", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
