@@ -79,7 +79,9 @@ fn the_first_column_that_differs_is_named() {
     let args = Named(vec![("a", 3), ("b", 4), ("c", 5)]);
     cache.reserve(&args.layout().unwrap()).unwrap();
     let graph = cache.capture(|_| args.upload(&cache)).unwrap();
-    let others: [(&[(&str, usize)], &str, u64, u64); 5] = [
+    // Columns by name and length; the one that differs, its elements in the graph and in the arguments.
+    type Other = (&'static [(&'static str, usize)], &'static str, u64, u64);
+    let others: [Other; 5] = [
         (&[("a", 3), ("b", 9), ("c", 5)], "b", 4, 9),
         (&[("a", 3), ("b", 4), ("c", 0)], "c", 5, 0),
         (&[("a", 3), ("x", 4), ("c", 5)], "x", 0, 4),
