@@ -3,7 +3,7 @@
 use crate::cursor::Bounds;
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
-use crate::measure::{Extent, Measure};
+use crate::measure::{Bind, Extent, Measure};
 use crate::pointer::DevicePointer;
 use crate::upload::{UploadTarget, Uploaded};
 use crate::walk::{Pack, Row, Visitor};
@@ -100,7 +100,10 @@ pub trait DeviceArgs {
         }
         let available = image.len() as u64;
         match usize::try_from(bounds.copy_bytes()).ok().and_then(|end| image.get_mut(..end)) {
-            Some(image) => pack(self, base.address(), &bounds, image),
+            Some(image) => {
+                pack(self, base.address(), &bounds, image)?;
+                bind(self, base.address(), &bounds)
+            }
             None => Err(self.layout()?.too_short(available)),
         }
     }
@@ -121,17 +124,26 @@ pub trait DeviceArgs {
     }
 }
 
-/// Fills `image`, and binds the pointers to the block at `base`, whose bounds an earlier walk has found.
+/// Fills `image`, which goes to the block at `base`, whose bounds an earlier walk has found.
 #[inline]
 pub(crate) fn pack<A: DeviceArgs + ?Sized>(
     args: &A,
     base: u64,
     bounds: &Bounds,
     image: &mut [u8],
-) -> Result<A::Pointers, Error> {
+) -> Result<(), Error> {
     let mut pack = Pack::new(base, bounds, image);
-    let pointers = args.walk(&mut pack)?;
-    pack.finish()?;
+    args.walk(&mut pack)?;
+    pack.finish()
+}
+
+/// Makes the pointers to the columns in the block at `base`. A walk of its own, behind the copy: pointers that are made beside the
+/// bytes are moved when the bytes are still on their way to the cache, and that waits for them.
+#[inline]
+pub(crate) fn bind<A: DeviceArgs + ?Sized>(args: &A, base: u64, bounds: &Bounds) -> Result<A::Pointers, Error> {
+    let mut bind = Bind::new(base, bounds);
+    let pointers = args.walk(&mut bind)?;
+    bind.finish()?;
     Ok(pointers)
 }
 

@@ -1,7 +1,7 @@
 //! Is it what was sent before? Two more visitors, for the cached mode.
 //!
 //! [`Shape`] folds the columns' lengths into a number by which a shape is looked up: a hint, never a proof. [`Compare`] is the
-//! proof: it holds each column against a layout and each byte against the last image, and binds the pointers as it goes.
+//! proof: it holds each column against a layout and each byte against the last image.
 
 use crate::element::Element;
 use crate::error::Error;

@@ -110,6 +110,10 @@ impl<A: DeviceArgs> DeviceArgs for Batch<A> {
     type Pointers = BatchPointers<A::Pointers>;
 
     fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<Self::Pointers, Error> {
+        if !V::BINDS {
+            self.sets.iter().try_for_each(|set| set.walk(visitor).map(drop))?;
+            return Ok(BatchPointers { pointers: Arc::default() });
+        }
         let mut pointers = self.keep(None).unwrap_or_default();
         match Arc::get_mut(&mut pointers) {
             Some(entries) if entries.len() == self.sets.len() => {

@@ -255,7 +255,7 @@ impl<B: Backend> Replay<B> {
             let mut region = session.take_region(slot.region_bytes)?;
             let timeline = &session.state().timeline;
             let written = region.write(timeline, &slot.block, |bytes| pack(&slot.block, bytes));
-            if let Err(error) = written.and_then(|_| region.feed(graph, &slot.block)) {
+            if let Err(error) = written.and_then(|()| region.feed(graph, &slot.block)) {
                 session.state().give_back(region, slot.region_bytes);
                 return Err(error);
             }

@@ -53,12 +53,12 @@ impl<'c, B: Backend> Session<'c, B> {
 
     /// Writes slot `index`, which nobody holds.
     #[inline]
-    pub(crate) fn rewrite<P>(
+    pub(crate) fn rewrite(
         &mut self,
         key: u64,
         index: usize,
-        pack: impl Fn(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
-    ) -> Result<(P, Arc<Block<B>>), Error> {
+        pack: impl Fn(u64, &Bounds, &mut [u8]) -> Result<(), Error>,
+    ) -> Result<Arc<Block<B>>, Error> {
         let mut written = self.try_rewrite(key, index, &pack);
         if written.is_err() && self.locked.take_returned() {
             // Slots that come back stand behind the others: the index holds.
@@ -83,51 +83,52 @@ impl<'c, B: Backend> Session<'c, B> {
     }
 
     #[inline]
-    fn try_rewrite<P>(
+    fn try_rewrite(
         &mut self,
         key: u64,
         index: usize,
-        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
-    ) -> Result<(P, Arc<Block<B>>), Error> {
+        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<(), Error>,
+    ) -> Result<Arc<Block<B>>, Error> {
         let State { shapes, pools, timeline, stats, .. } = &mut *self.locked.state;
         let slot = &mut shapes.get_mut(&key).expect("the slot was found under this key")[index];
         // Before the copy: where that fails, only what no kernel relies on has changed.
         slot.block.zero()?;
         if slot.region_bytes == 0 {
-            let packed = pack_nothing(&slot.block, pack)?;
+            pack_nothing(&slot.block, pack)?;
             let block = Arc::clone(&slot.block);
             self.slots(key).used(index);
-            return Ok((packed, block));
+            return Ok(block);
         }
         // Where there is no region to write and no room for one: its own, and its image is lost.
         let own = Some(&mut slot.image);
         let (stream, options) = (&self.shared.stream, &self.shared.options);
         let pool = ready_pool(stream, pools, slot.region_bytes, timeline, stats, options, own)?;
-        let packed = send(slot, pool, timeline, stats, pack)?;
+        send(slot, pool, timeline, stats, pack)?;
         let block = Arc::clone(&slot.block);
         stats.shape_hits += 1;
         self.slots(key).used(index);
-        Ok((packed, block))
+        Ok(block)
     }
 
     /// Writes a slot that the cache did not have.
-    pub(crate) fn write_new<P>(
+    pub(crate) fn write_new(
         &mut self,
         key: u64,
         layout: &Layout,
-        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
-    ) -> Result<(P, Arc<Block<B>>), Error> {
+        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<(), Error>,
+    ) -> Result<Arc<Block<B>>, Error> {
         let written = self.with_new_slot(key, layout, |state, slot, options| {
             let State { pools, timeline, stats, .. } = state;
             slot.block.zero()?;
             if slot.region_bytes == 0 {
                 // Scratch alone: there is nothing to copy.
-                return Ok((pack_nothing(&slot.block, pack)?, Arc::clone(&slot.block)));
+                pack_nothing(&slot.block, pack)?;
+                return Ok(Arc::clone(&slot.block));
             }
             let stream = slot.block.stream().clone();
             let pool = ready_pool(&stream, pools, slot.region_bytes, timeline, stats, options, None)?;
-            let packed = send(slot, pool, timeline, stats, pack)?;
-            Ok((packed, Arc::clone(&slot.block)))
+            send(slot, pool, timeline, stats, pack)?;
+            Ok(Arc::clone(&slot.block))
         })?;
         self.slots(key).used(0);
         Ok(written)
@@ -142,20 +143,21 @@ impl<'c, B: Backend> Session<'c, B> {
     /// Makes a set part of the graph that the stream is being captured into: with a block and a staging region of its own, which
     /// the graph keeps. Calls nothing that a capture forbids. What it needs has to be there.
     #[cold]
-    pub(crate) fn capture<P>(
+    pub(crate) fn capture(
         &mut self,
         key: u64,
         layout: &Layout,
-        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
-    ) -> Result<(P, Arc<Block<B>>), Error> {
+        pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<(), Error>,
+    ) -> Result<Arc<Block<B>>, Error> {
         let not_reserved = || Error::new(ErrorKind::NotReserved { needed: layout.size_bytes() });
         self.locked.take_returned();
         let state = &mut *self.locked.state;
         let index = state.find_free(key, layout).ok_or_else(not_reserved)?;
         let slot = &mut state.shapes.get_mut(&key).ok_or_else(not_reserved)?[index];
         let (block, region_bytes) = (Arc::clone(&slot.block), slot.region_bytes);
-        let (packed, image) = if region_bytes == 0 {
-            (pack_nothing(&block, pack)?, None)
+        let image = if region_bytes == 0 {
+            pack_nothing(&block, pack)?;
+            None
         } else {
             let pool = state.pools.get_mut(&region_bytes).ok_or_else(not_reserved)?;
             if pool.ready_regions(&state.timeline) == 0
@@ -166,13 +168,11 @@ impl<'c, B: Backend> Session<'c, B> {
             let mut image = pool.take_ready(&state.timeline).ok_or_else(not_reserved)?;
             let written =
                 image.write(&state.timeline, &block, |bytes| pack(block.base(), block.layout().bounds(), bytes));
-            match written.and_then(|packed| image.capture(&block).map(|()| packed)) {
-                Ok(packed) => (packed, Some(image)),
-                Err(error) => {
-                    pool.give_back(image, &state.timeline);
-                    return Err(error);
-                }
+            if let Err(error) = written.and_then(|()| image.capture(&block)) {
+                pool.give_back(image, &state.timeline);
+                return Err(error);
             }
+            Some(image)
         };
         // From here on the graph has the block, whatever fails.
         let zeroed = block.zero();
@@ -186,7 +186,7 @@ impl<'c, B: Backend> Session<'c, B> {
         }
         zeroed?;
         state.stats.uploads += 1;
-        Ok((packed, block))
+        Ok(block)
     }
 
     /// Sees to it that so many sets of `layout` can be uploaded, held or captured, without an allocation.
@@ -301,25 +301,25 @@ impl<'c, B: Backend> Session<'c, B> {
     }
 }
 
-/// Binds the columns of a set that is scratch alone: there is nothing to copy.
-fn pack_nothing<B: Backend, P>(
+/// Walks over a set that is scratch alone: there is nothing to copy.
+fn pack_nothing<B: Backend>(
     block: &Block<B>,
-    pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
-) -> Result<P, Error> {
+    pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
     pack(block.base(), block.layout().bounds(), &mut [])
 }
 
 #[inline]
-fn send<B: Backend, P>(
+fn send<B: Backend>(
     slot: &mut Slot<B>,
     pool: &mut Pool<B>,
     timeline: &mut Timeline<B>,
     stats: &mut CacheStats,
-    pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<P, Error>,
-) -> Result<P, Error> {
+    pack: impl FnOnce(u64, &Bounds, &mut [u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
     let Slot { block, image, .. } = slot;
-    let packed = pool.send(timeline, block, image, |bytes| pack(block.base(), block.layout().bounds(), bytes))?;
+    pool.send(timeline, block, image, |bytes| pack(block.base(), block.layout().bounds(), bytes))?;
     stats.copies += 1;
     stats.copied_bytes += block.layout().copy_bytes();
-    Ok(packed)
+    Ok(())
 }

@@ -369,16 +369,16 @@ impl<B: Backend> Pool<B> {
     ///
     /// After an error the image is what it was, and the device too.
     #[inline]
-    pub(crate) fn send<P>(
+    pub(crate) fn send(
         &mut self,
         timeline: &mut Timeline<B>,
         block: &Block<B>,
         image: &mut Option<Image<B>>,
-        pack: impl FnOnce(&mut [u8]) -> Result<P, Error>,
-    ) -> Result<P, Error> {
+        pack: impl FnOnce(&mut [u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let in_flight = self.size_bytes();
         let next = self.free.front_mut().ok_or_else(|| Error::new(ErrorKind::StagingExhausted { in_flight }))?;
-        let packed = next.write(timeline, block, pack)?;
+        next.write(timeline, block, pack)?;
         next.send(timeline, block)?;
         if let Some(sent) = self.free.pop_front()
             && let Some(before) = image.replace(sent)
@@ -387,7 +387,7 @@ impl<B: Backend> Pool<B> {
         }
         // A fence that is not recorded now is recorded when it is needed: until then the regions count as being read.
         let _ = timeline.mark(&self.stream, self.fence_distance(1));
-        Ok(packed)
+        Ok(())
     }
 }
 

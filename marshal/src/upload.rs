@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytemuck::CheckedBitPattern;
 
-use crate::args::{DeviceArgs, pack};
+use crate::args::{DeviceArgs, bind, pack};
 use crate::backend::{Backend, BackendStream};
 use crate::block::Block;
 use crate::cache::ArgCache;
@@ -46,41 +46,41 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
         args.walk(&mut shape)?;
         let key = shape.finish();
         let mut session = self.begin()?;
+        let pack = |base, bounds: &Bounds, image: &mut [u8]| pack(args, base, bounds, image);
         if session.is_capturing()? {
-            return capture(&mut session, key, args);
+            return Uploaded::bind(args, capture(&mut session, key, args)?);
         }
         let mut free = None;
         let mut slots = session.slots(key);
         for index in 0..slots.len() {
             let slot = slots.slot(index);
-            let (pointers, comparison) = slot.read(|block, image| {
+            let comparison = slot.read(|block, image| {
                 let mut compare = Compare::new(block.base(), block.layout(), image);
-                args.walk(&mut compare).map(|pointers| (pointers, compare.finish()))
+                args.walk(&mut compare).map(|_| compare.finish())
             })?;
             match comparison {
                 Comparison::Equal if slot.is_shareable() => {
                     slot.block.zero()?;
-                    return Ok(Uploaded { pointers: KernelArg(pointers), block: slots.share(index) });
+                    return Uploaded::bind(args, slots.share(index));
                 }
                 Comparison::OtherBytes if free.is_none() && !slot.is_held() => free = Some(index),
                 Comparison::Equal | Comparison::OtherBytes | Comparison::OtherShape => {}
             }
         }
-        let pack = |base, bounds: &Bounds, image: &mut [u8]| pack(args, base, bounds, image);
-        let (pointers, block) = match free {
+        let block = match free {
             Some(index) => session.rewrite(key, index, pack)?,
             None => {
                 let layout = args.layout()?;
                 if layout.size_bytes() == 0 {
-                    return without_bytes(&mut session, args, layout);
-                }
-                match session.find_returned(key, &layout) {
-                    Some(index) => session.rewrite(key, index, pack)?,
-                    None => session.write_new(key, &layout, pack)?,
+                    session.without_bytes(layout)?
+                } else if let Some(index) = session.find_returned(key, &layout) {
+                    session.rewrite(key, index, pack)?
+                } else {
+                    session.write_new(key, &layout, pack)?
                 }
             }
         };
-        Ok(Uploaded { pointers: KernelArg(pointers), block })
+        Uploaded::bind(args, block)
     }
 }
 
@@ -90,24 +90,12 @@ fn capture<A: DeviceArgs + ?Sized, B: Backend>(
     session: &mut Session<'_, B>,
     key: u64,
     args: &A,
-) -> Result<Uploaded<A::Pointers, B>, Error> {
+) -> Result<Arc<Block<B>>, Error> {
     let layout = args.layout()?;
     if layout.size_bytes() == 0 {
-        return without_bytes(session, args, layout);
+        return session.without_bytes(layout);
     }
-    let (pointers, block) = session.capture(key, &layout, |base, bounds, image| pack(args, base, bounds, image))?;
-    Ok(Uploaded { pointers: KernelArg(pointers), block })
-}
-
-/// A set without bytes makes no call, and needs no slot.
-fn without_bytes<A: DeviceArgs + ?Sized, B: Backend>(
-    session: &mut Session<'_, B>,
-    args: &A,
-    layout: Layout,
-) -> Result<Uploaded<A::Pointers, B>, Error> {
-    let block = session.without_bytes(layout)?;
-    let pointers = pack(args, block.base(), block.layout().bounds(), &mut [])?;
-    Ok(Uploaded { pointers: KernelArg(pointers), block })
+    session.capture(key, &layout, |base, bounds, image| pack(args, base, bounds, image))
 }
 
 impl<S: BackendStream> UploadTarget for S {
@@ -123,10 +111,10 @@ impl<S: BackendStream> UploadTarget for S {
         }
         let block = Block::allocate(self, layout)?;
         let mut image = vec![0; image_bytes];
-        let pointers = pack(args, block.base(), block.layout().bounds(), &mut image)?;
+        pack(args, block.base(), block.layout().bounds(), &mut image)?;
         block.zero()?;
         block.write(image)?;
-        Ok(Uploaded { pointers: KernelArg(pointers), block: Arc::new(block) })
+        Uploaded::bind(args, Arc::new(block))
     }
 }
 
@@ -156,6 +144,13 @@ pub struct Uploaded<P, B: Backend> {
 }
 
 impl<P, B: Backend> Uploaded<P, B> {
+    /// The set of `args`, whose bytes stand in `block` or are on their way there.
+    #[inline]
+    fn bind<A: DeviceArgs<Pointers = P> + ?Sized>(args: &A, block: Arc<Block<B>>) -> Result<Self, Error> {
+        let pointers = KernelArg(bind(args, block.base(), block.layout().bounds())?);
+        Ok(Self { pointers, block })
+    }
+
     /// The block's base: column addresses are this plus the layout's offsets. A set of 0 bytes has an aligned base that is
     /// not null and not to be read.
     #[must_use]

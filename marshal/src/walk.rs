@@ -1,8 +1,8 @@
 //! One walk over the columns, for whoever has a question about them.
 //!
 //! An argument set says its columns once, in [`DeviceArgs::walk`](crate::DeviceArgs::walk). The visitors of
-//! [`measure`](crate::measure) learn from it where the columns stand; [`Pack`] writes the image and makes the typed pointers in
-//! the same pass. All place columns through one cursor. The cached mode's visitors are in [`compare`](crate::compare).
+//! [`measure`](crate::measure) learn from it where the columns stand, and make the typed pointers; [`Pack`] writes the image. All
+//! place columns through one cursor. The cached mode's visitors are in [`compare`](crate::compare).
 
 use crate::cursor::{Bounds, Cursor};
 use crate::element::Element;
@@ -13,6 +13,9 @@ use crate::spec::{ColumnSpec, Content};
 
 /// What goes over the columns of an argument set. This crate alone implements it.
 pub trait Visitor: sealed::Sealed {
+    /// Whether anybody uses the pointers that the walk gives. Where nobody does, a walk need not gather them.
+    const BINDS: bool = false;
+
     /// The next column, whole.
     ///
     /// # Errors
@@ -88,9 +91,14 @@ pub(crate) trait ByLength: sealed::Sealed {
 }
 
 /// A visitor that is never shown an element.
-pub(crate) trait LengthsAlone: ByLength {}
+pub(crate) trait LengthsAlone: ByLength {
+    /// As [`Visitor::BINDS`].
+    const BINDS: bool = false;
+}
 
 impl<V: LengthsAlone> Visitor for V {
+    const BINDS: bool = <V as LengthsAlone>::BINDS;
+
     #[inline]
     fn column<T: Element>(&mut self, spec: ColumnSpec, elements: &[T]) -> Result<DeviceColumn<T>, Error> {
         self.by_length(spec, Content::Copied, elements.len())
@@ -141,7 +149,7 @@ impl<R, V: ByLength> RowVisitor<R> for FieldsByLength<'_, V> {
     }
 }
 
-/// The visitor that writes the image, and binds each column to the block as it goes.
+/// The visitor that writes the image. A column may hold addresses of others, so each is bound to the block as it goes.
 #[derive(Debug)]
 pub(crate) struct Pack<'a> {
     base: u64,
@@ -162,12 +170,7 @@ impl<'a> Pack<'a> {
     #[inline]
     pub(crate) fn finish(self) -> Result<(), Error> {
         self.packer.finish(self.cursor.copied_end())?;
-        if self.cursor.ends_at(self.bounds) {
-            return Ok(());
-        }
-        let found = self.cursor.bounds().map_or(u64::MAX, |bounds| bounds.size_bytes());
-        let expected = self.bounds.size_bytes();
-        Err(Error::new(ErrorKind::Changed { column: "(last scratch)", expected, found }))
+        ends_at(&self.cursor, self.bounds)
     }
 }
 
@@ -258,6 +261,16 @@ impl<R> RowVisitor<R> for PackTile<'_, '_, R> {
         self.packer.elements(spec.name(), place, self.first, self.tile, get)?;
         bind(self.base, place.offset, self.rows)
     }
+}
+
+/// Whether the columns are those that an earlier walk has found.
+#[inline]
+pub(crate) fn ends_at(cursor: &Cursor, bounds: &Bounds) -> Result<(), Error> {
+    if cursor.ends_at(bounds) {
+        return Ok(());
+    }
+    let found = cursor.bounds().map_or(u64::MAX, |bounds| bounds.size_bytes());
+    Err(Error::new(ErrorKind::Changed { column: "(last scratch)", expected: bounds.size_bytes(), found }))
 }
 
 /// The pointer to a column that stands at `offset` of the block at `base`.
