@@ -194,7 +194,7 @@ pub(crate) fn losses(run: &Run) -> Vec<Loss> {
 /// What the peer leaves out, or we do on top.
 fn why(ours: &str, peer: &str) -> &'static str {
     match (ours, peer) {
-        (_, theirs::PINNED | theirs::BATCHED) => {
+        (_, theirs::PINNED | theirs::BATCHED | outside::TORCH_KEPT) => {
             "its columns live in page-locked memory: nothing is packed or compared, and nothing guards what a pending copy reads"
         }
         (ours::UNCHANGED, _) => {
@@ -209,6 +209,21 @@ fn why(ours: &str, peer: &str) -> &'static str {
         (ours::LAST | ours::CHANGED | ours::ROWS, theirs::TRANSFORMER_ENGINE) => {
             "it does not compare, and its one buffer is shared by the whole process without a lock"
         }
-        _ => "not explained yet",
+        (ours::ONE_SHOT, _) => {
+            "beyond the caches each byte costs: it is packed into the image, and the driver copies the image once more into memory of \
+             its own; the peer's columns are read where they stand"
+        }
+        (ours::LAST, _) => {
+            "beyond the caches each byte costs: all is compared first, then packed, by one thread; the peer's columns are read where \
+             they stand"
+        }
+        (ours::ROWS, _) => {
+            "beyond the caches each byte costs: all is turned from rows to columns, by one thread; the peer's columns are read where \
+             they stand"
+        }
+        (ours::CHANGED, _) => {
+            "beyond the caches each byte costs: all is packed, by one thread, as L does it; the peer's columns are read where they stand"
+        }
+        _ => "not explained",
     }
 }

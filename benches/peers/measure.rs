@@ -76,8 +76,8 @@ pub(crate) struct Effort {
 impl Effort {
     /// Enough for steady medians where calls are short, and few where a call takes milliseconds.
     pub(crate) fn for_bytes(bytes: usize, rounds: Option<usize>, quick: bool) -> Self {
-        let (bytes_a_round, rounds_by_size) = if quick { (1_000_000, 5) } else { (4_000_000, 20) };
-        let calls = (bytes_a_round / bytes.max(1) as u64).clamp(2, 100);
+        let (bytes_a_round, rounds_by_size) = if quick { (1_000_000, 5) } else { (16_000_000, 20) };
+        let calls = (bytes_a_round / bytes.max(1) as u64).clamp(2, if quick { 100 } else { 500 });
         let few = bytes > 16 << 20;
         let rounds = rounds.unwrap_or(if few { 5 } else { rounds_by_size });
         Self { rounds, calls, singles: if few { 1 } else { 5 } }

@@ -11,6 +11,7 @@ use super::record::{Row, Table};
 use super::way::Side;
 
 pub(crate) const TORCH: &str = "torch.tensor(list, device=\"cuda\")";
+pub(crate) const TORCH_KEPT: &str = "torch, kept pinned and device tensors, copy_(non_blocking=True)";
 
 /// What the script prints.
 #[derive(Deserialize)]

@@ -61,6 +61,11 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// The block's first device address; never 0.
     fn address(block: &Self::Block) -> u64;
 
+    /// Host memory for an image of `len` bytes that [`copy_htod`](Self::copy_htod) is to send, whatever stands in it.
+    fn image(len: usize) -> Vec<u8> {
+        vec![0; len]
+    }
+
     /// Copies `source` to `offset` of `block`, ordered on `stream`. The backend keeps `source` until the copy has run.
     ///
     /// # Errors

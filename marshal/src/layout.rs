@@ -239,6 +239,10 @@ impl LayoutBuilder {
 
     pub(crate) fn place<T: Element>(&mut self, spec: ColumnSpec, content: Content, len: u64) -> Result<(), Error> {
         let place = self.cursor.place::<T>(spec, content, len)?;
+        if self.columns.is_empty() {
+            // As many as most sets have: the list does not grow step by step.
+            self.columns.reserve(16);
+        }
         self.columns.push(ColumnLayout {
             name: spec.name(),
             part: spec.part(),

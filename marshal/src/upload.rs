@@ -110,7 +110,7 @@ impl<S: BackendStream> UploadTarget for S {
             return Err(Error::new(ErrorKind::Capturing { needed: layout.size_bytes() }));
         }
         let block = Block::allocate(self, layout)?;
-        let mut image = vec![0; image_bytes];
+        let mut image = S::Backend::image(image_bytes);
         pack(args, block.base(), block.layout().bounds(), &mut image)?;
         block.zero()?;
         block.write(image)?;

@@ -12,6 +12,7 @@
 //! - **The source of a copy.** Of a copy from pageable memory CUDA says only that it ["might be synchronous with respect to
 //!   host"](https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html). So the bytes are kept until an event behind
 //!   the copy has been reached: at most 64 MiB of them in a process, and the newest; past that an upload waits for the oldest.
+//!   Their memory serves later images, again at most 64 MiB of it.
 //! - **Capture.** On a stream that is being captured a one-shot upload is refused, and the capture stays valid. What an upload to a
 //!   cache adds to a graph, the graph keeps: a [`CapturedGraph`](crate::CapturedGraph) by itself, a graph that was captured
 //!   otherwise through a [user object](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html), which it releases when it
@@ -42,6 +43,7 @@ mod buffers;
 mod driver;
 mod event;
 mod graph;
+mod images;
 mod launch;
 mod postponed;
 mod retired;
@@ -105,6 +107,10 @@ impl Backend for Cuda {
 
     fn address(block: &Block) -> u64 {
         block.address()
+    }
+
+    fn image(len: usize) -> Vec<u8> {
+        images::take(len)
     }
 
     fn copy_htod(stream: &Arc<CudaStream>, source: Vec<u8>, block: &Block, offset: u64) -> Result<(), Error> {

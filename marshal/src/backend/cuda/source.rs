@@ -7,6 +7,7 @@ use cudarc::driver::{CudaStream, DriverError, result, sys};
 
 use super::block::Block;
 use super::event::Event;
+use super::images::Image;
 use super::postponed::{self, Postponed};
 use super::retired::{Fence, Retired, State};
 use super::staging::Region;
@@ -36,7 +37,7 @@ impl PartialEq for Line {
 
 /// What a copy may still read.
 enum Source {
-    Pageable(Vec<u8>),
+    Pageable(Image),
     PageLocked(#[expect(dead_code, reason = "held for its drop")] Vec<Region>),
     Owned(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>),
 }
@@ -44,7 +45,7 @@ enum Source {
 impl retired::Source for Source {
     fn size_bytes(&self) -> usize {
         match self {
-            Self::Pageable(bytes) => bytes.capacity(),
+            Self::Pageable(image) => image.size_bytes(),
             // The caches' own caps bound these: an upload does not wait for them.
             Self::PageLocked(_) => 0,
             // Whoever gave them away bounds these.
@@ -86,15 +87,16 @@ pub(super) fn copy(stream: &Arc<CudaStream>, source: Vec<u8>, block: &Block, off
     if source.is_empty() {
         return Ok(());
     }
+    let source = Image::new(source);
     // usize is at most 64 bits wide on every target of Rust.
-    let destination = block.range(offset, source.len() as u64)?;
+    let destination = block.range(offset, source.bytes().len() as u64)?;
     let handle = block.handle_of(stream);
     let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
     // A copy from pageable memory may be synchronous, which CUDA may hold against a capture of some other stream.
     let _relaxed = driver::Relaxed::enter();
     // SAFETY: the range lies inside the block, as checked; the block is borrowed, and its free comes behind the work of its
     // stream. `source` is given to `retire` or `settle` next, which keep it until the copy has run, or leak it.
-    let copied = unsafe { result::memcpy_htod_async(destination, &source, handle) };
+    let copied = unsafe { result::memcpy_htod_async(destination, source.bytes(), handle) };
     match copied {
         Ok(()) => retire(stream, handle, Source::Pageable(source)),
         Err(error) => {
