@@ -228,7 +228,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn allocation_of(stream: &Self::Stream, address: u64) -> Option<Range<u64>>;
 
     /// Copies that depend on no other of them, in any order, and as a whole ordered on `stream`. On a stream that is being
-    /// captured each becomes a node of the graph.
+    /// captured each becomes a node of the graph: whether they did. `is_capturing` is what the stream was asked before; another
+    /// thread may have begun a capture since.
     ///
     /// # Safety
     /// The device ranges may be used on `stream`, and those that are written overlap no other. The host memory is neither written
@@ -241,7 +242,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
         stream: &Self::Stream,
         memory: &BatchMemory<'_, Self>,
         copies: &[BatchCopy],
-    ) -> Result<(), BatchFailure>;
+        is_capturing: bool,
+    ) -> Result<bool, BatchFailure>;
 
     /// Drops `owned` behind the work that `stream` has been given so far.
     fn keep(stream: &Self::Stream, owned: Box<dyn Send>);

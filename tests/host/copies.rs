@@ -203,7 +203,7 @@ fn the_order_inside_a_batch_is_drawn_from_the_seed() {
         // What a batch refuses: four copies to one place.
         let copies: Vec<_> = (0..4).map(copy).collect();
         // SAFETY: of the host backend's memory, and the last copy wins.
-        unsafe { Host::copy_batch(&stream, &BatchMemory { region: None, owned: &[] }, &copies) }.unwrap();
+        unsafe { Host::copy_batch(&stream, &BatchMemory { region: None, owned: &[] }, &copies, false) }.unwrap();
         target.to_vec().unwrap()[0]
     };
     let winners: Vec<u8> = (0..50).map(last).collect();

@@ -43,30 +43,39 @@ use crate::error::{Error, ErrorKind};
 #[must_use = "nothing is copied before `submit`"]
 pub struct CopyBatch<'a, B: Backend> {
     staging: CopyStaging<B>,
-    entries: Vec<Entry>,
+    entries: Vec<Entry<'a>>,
+    // In the order in which the entries name them, the source of an entry first; none for an empty one.
     memories: Vec<Memory<'a, B>>,
-    sources: Vec<&'a [u8]>,
     owned: Vec<Arc<dyn HostMemory>>,
-    targets: Vec<&'a mut [u8]>,
     id: u64,
 }
 
-/// One copy: where its two ends are among the batch's lists.
-struct Entry {
-    source: Side,
-    destination: Side,
+/// One copy.
+struct Entry<'a> {
+    source: Source<'a>,
+    destination: Destination<'a>,
     /// Bytes.
     len: usize,
 }
 
-#[derive(Clone, Copy)]
-enum Side {
-    Memory(usize),
-    Borrowed(usize),
+enum Source<'a> {
+    /// The next of the batch's memories.
+    Device,
+    Borrowed(&'a [u8]),
+    /// Which of the batch's owners.
     Owned(usize),
+}
+
+enum Destination<'a> {
+    /// The next of the batch's memories.
+    Device,
+    Borrowed(&'a mut [u8]),
     /// Staging that a ticket is for.
     Ticket,
 }
+
+/// The lists have room for so many copies at first: most batches are no larger, and do not grow step by step.
+const ROOM: usize = 16;
 
 /// `S` as bytes.
 struct Owner<T, S> {
@@ -88,9 +97,7 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
             staging: staging.clone(),
             entries: Vec::new(),
             memories: Vec::new(),
-            sources: Vec::new(),
             owned: Vec::new(),
-            targets: Vec::new(),
             id: BATCHES.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -106,9 +113,9 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     ) -> Result<(), Error> {
         let destination = destination.into();
         let bytes = self.bytes::<T>(source.len(), destination.len())?;
-        let destination = self.memory(bytes, destination.into_memory());
-        self.sources.push(bytemuck::cast_slice(source));
-        self.add(Side::Borrowed(self.sources.len() - 1), destination, bytes)
+        self.memory(bytes, destination.into_memory());
+        self.add(Source::Borrowed(bytemuck::cast_slice(source)), Destination::Device, bytes);
+        Ok(())
     }
 
     /// Copies `source` to the device from where it is, and keeps it until then: `Vec`, `Box<[T]>`, `Arc<[T]>`, `&'static [T]`, or
@@ -124,9 +131,10 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         let destination = destination.into();
         let owner = Arc::new(Owner { memory: source, element: PhantomData });
         let bytes = self.bytes::<T>(owner.bytes().len() / size_of::<T>().max(1), destination.len())?;
-        let destination = self.memory(bytes, destination.into_memory());
+        self.memory(bytes, destination.into_memory());
+        self.add(Source::Owned(self.owned.len()), Destination::Device, bytes);
         self.owned.push(owner);
-        self.add(Side::Owned(self.owned.len() - 1), destination, bytes)
+        Ok(())
     }
 
     /// Copies device memory to `destination`, which is written by [`PendingCopies::wait`] and by nothing else.
@@ -140,9 +148,9 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     ) -> Result<(), Error> {
         let source = source.into();
         let bytes = self.bytes::<T>(source.len(), destination.len())?;
-        let source = self.memory(bytes, source.into_memory());
-        self.targets.push(bytemuck::cast_slice_mut(destination));
-        self.add(source, Side::Borrowed(self.targets.len() - 1), bytes)
+        self.memory(bytes, source.into_memory());
+        self.add(Source::Device, Destination::Borrowed(bytemuck::cast_slice_mut(destination)), bytes);
+        Ok(())
     }
 
     /// Copies device memory to the host; [`FetchedCopies`](super::FetchedCopies) gives it for the ticket. Nothing is borrowed on
@@ -154,8 +162,8 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         let source = source.into();
         let bytes = self.bytes::<T>(source.len(), source.len())?;
         let ticket = Ticket::new(self.id, self.entries.len(), bytes);
-        let source = self.memory(bytes, source.into_memory());
-        self.add(source, Side::Ticket, bytes)?;
+        self.memory(bytes, source.into_memory());
+        self.add(Source::Device, Destination::Ticket, bytes);
         Ok(ticket)
     }
 
@@ -170,9 +178,10 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     ) -> Result<(), Error> {
         let (source, destination) = (source.into(), destination.into());
         let bytes = self.bytes::<T>(source.len(), destination.len())?;
-        let source = self.memory(bytes, source.into_memory());
-        let destination = self.memory(bytes, destination.into_memory());
-        self.add(source, destination, bytes)
+        self.memory(bytes, source.into_memory());
+        self.memory(bytes, destination.into_memory());
+        self.add(Source::Device, Destination::Device, bytes);
+        Ok(())
     }
 
     /// Copies that the batch was given, empty ones included.
@@ -207,7 +216,7 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
             });
         B::end_uses(stream, uses);
         submitted.map(|(lease, offsets)| {
-            let targets = self.targets_at(&offsets);
+            let targets = targets_at(self.entries, &offsets);
             PendingCopies::new(lease, self.id, offsets, targets)
         })
     }
@@ -223,8 +232,7 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         if is_capturing {
             self.refuse_capture(memories)?;
         }
-        let addresses = memories.iter_mut().map(|memory| memory.begin(stream, uses)).collect::<Result<Vec<_>, _>>()?;
-        let requests = self.requests(&addresses, is_capturing);
+        let requests = self.requests(is_capturing, memories.iter_mut().map(|memory| memory.begin(stream, uses)))?;
         check(&requests)?;
         let plan = Plan::new(&requests, |address| B::allocation_of(stream, address))?;
         let mut lease = self.staging.lease(plan.staging_bytes, is_capturing)?;
@@ -237,55 +245,56 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
 
     /// A graph keeps no borrow, and nobody could wait for its copies to the host.
     fn refuse_capture(&self, memories: &[Memory<'a, B>]) -> Result<(), Error> {
-        let is_address = |side| !matches!(side, Side::Memory(index) if !matches!(memories[index], Memory::Address(_)));
-        let refused = |entry: &Entry| {
-            let goes_to_host = !matches!(entry.destination, Side::Memory(_));
-            entry.len != 0 && (goes_to_host || !is_address(entry.source) || !is_address(entry.destination))
-        };
-        match self.entries.iter().position(refused) {
-            Some(entry) => Err(Error::new(ErrorKind::NotCapturable { entry: entry as u64 })),
-            None => Ok(()),
+        let mut memories = memories.iter();
+        let mut is_address = || matches!(memories.next(), Some(Memory::Address(_)));
+        for (index, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.len != 0) {
+            let reads_address = !matches!(entry.source, Source::Device) || is_address();
+            let writes_address = matches!(entry.destination, Destination::Device) && is_address();
+            if !(reads_address && writes_address) {
+                return Err(Error::new(ErrorKind::NotCapturable { entry: index as u64 }));
+            }
         }
+        Ok(())
     }
 
-    /// The copies by address. Captured, owned memory goes through staging too: a graph reads page-locked memory alone.
-    fn requests(&self, addresses: &[u64], is_capturing: bool) -> Vec<Request> {
-        let end = |side| match side {
-            Side::Memory(index) => End::Device(addresses[index]),
-            Side::Owned(index) if !is_capturing => End::Owned(index),
-            Side::Borrowed(_) | Side::Owned(_) | Side::Ticket => End::Staged,
-        };
-        let request = |entry: &Entry| match entry.len {
-            0 => Request { source: End::Staged, destination: End::Staged, len: 0 },
-            len => Request { source: end(entry.source), destination: end(entry.destination), len },
-        };
-        self.entries.iter().map(request).collect()
+    /// The copies by address; `addresses` are those of the memories. Captured, owned memory goes through staging too: a graph reads
+    /// page-locked memory alone.
+    fn requests(
+        &self,
+        is_capturing: bool,
+        mut addresses: impl Iterator<Item = Result<u64, Error>>,
+    ) -> Result<Vec<Request>, Error> {
+        let mut device = || addresses.next().expect("each copy has given its memories").map(End::Device);
+        let mut requests = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            let len = entry.len;
+            let source = match entry.source {
+                _ if len == 0 => End::Staged,
+                Source::Device => device()?,
+                Source::Owned(index) if !is_capturing => End::Owned(index),
+                Source::Borrowed(_) | Source::Owned(_) => End::Staged,
+            };
+            let destination = match entry.destination {
+                Destination::Device if len != 0 => device()?,
+                _ => End::Staged,
+            };
+            requests.push(Request { source, destination, len });
+        }
+        Ok(requests)
     }
 
     /// Copies what is read from staging to its place there.
     fn gather(&self, requests: &[Request], offsets: &[usize], staging: &mut [u8]) {
         for ((entry, request), &offset) in self.entries.iter().zip(requests).zip(offsets) {
             let bytes = match entry.source {
-                Side::Borrowed(index) if entry.len != 0 => self.sources[index],
-                Side::Owned(index) if entry.len != 0 && request.source == End::Staged => self.owned[index].bytes(),
-                _ => continue,
+                Source::Borrowed(bytes) => bytes,
+                Source::Owned(index) if entry.len != 0 && request.source == End::Staged => self.owned[index].bytes(),
+                Source::Owned(_) | Source::Device => continue,
             };
-            staging[offset..offset + entry.len].copy_from_slice(bytes);
+            if entry.len != 0 {
+                staging[offset..offset + entry.len].copy_from_slice(bytes);
+            }
         }
-    }
-
-    /// The borrowed destinations, each with its place.
-    fn targets_at(&mut self, offsets: &[usize]) -> Vec<Target<'a>> {
-        let borrowed = |(entry, &offset): (&Entry, &usize)| match entry.destination {
-            Side::Borrowed(_) => Some((offset, entry.len)),
-            _ => None,
-        };
-        let places = self.entries.iter().zip(offsets).filter_map(borrowed);
-        places
-            .zip(core::mem::take(&mut self.targets))
-            .filter(|((_, len), _)| *len != 0)
-            .map(|((offset, _), bytes)| Target { offset, bytes })
-            .collect()
     }
 
     /// Bytes of a copy between so many elements.
@@ -300,17 +309,30 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     }
 
     /// Keeps device memory; nothing of an empty range, whose address may be anything.
-    fn memory(&mut self, bytes: usize, memory: Memory<'a, B>) -> Side {
+    fn memory(&mut self, bytes: usize, memory: Memory<'a, B>) {
+        if self.memories.is_empty() {
+            self.memories.reserve(ROOM);
+        }
         if bytes != 0 {
             self.memories.push(memory);
         }
-        Side::Memory(self.memories.len().wrapping_sub(1))
     }
 
-    fn add(&mut self, source: Side, destination: Side, len: usize) -> Result<(), Error> {
+    fn add(&mut self, source: Source<'a>, destination: Destination<'a>, len: usize) {
+        if self.entries.is_empty() {
+            self.entries.reserve(ROOM);
+        }
         self.entries.push(Entry { source, destination, len });
-        Ok(())
     }
+}
+
+/// The borrowed destinations, each with its place.
+fn targets_at<'a>(entries: Vec<Entry<'a>>, offsets: &[usize]) -> Vec<Target<'a>> {
+    let target = |(entry, &offset): (Entry<'a>, &usize)| match entry.destination {
+        Destination::Borrowed(bytes) if entry.len != 0 => Some(Target { offset, bytes }),
+        _ => None,
+    };
+    entries.into_iter().zip(offsets).filter_map(target).collect()
 }
 
 impl<B: Backend> fmt::Debug for CopyBatch<'_, B> {

@@ -41,6 +41,9 @@ const STAGING_ALIGNMENT: usize = 64;
 
 /// Refuses what the device must not be given, and what the open order inside a batch would leave to chance.
 pub(crate) fn check(requests: &[Request]) -> Result<(), Error> {
+    if is_one_way(requests)? {
+        return Ok(());
+    }
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
     for (entry, request) in requests.iter().enumerate().filter(|(_, request)| request.len != 0) {
         if let End::Device(address) = request.source {
@@ -62,6 +65,23 @@ pub(crate) fn check(requests: &[Request]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether the device is only read, or only written at rising addresses, as most batches do: then no copy can meet another one. Each
+/// range is looked at, and nothing is sorted.
+fn is_one_way(requests: &[Request]) -> Result<bool, Error> {
+    let (mut reads, mut end, mut rises) = (false, 0, true);
+    for (entry, request) in requests.iter().enumerate().filter(|(_, request)| request.len != 0) {
+        if let End::Device(address) = request.source {
+            span(entry, address, request.len)?;
+            reads = true;
+        }
+        if let End::Device(address) = request.destination {
+            rises &= end <= address;
+            end = span(entry, address, request.len)?.end;
+        }
+    }
+    Ok(end == 0 || rises && !reads)
 }
 
 /// Device addresses of one request.
@@ -100,12 +120,13 @@ impl Plan {
     /// pass the end of an allocation, be it that another one begins there: `allocation_of` tells the bounds, and is asked only
     /// where neighbours are found. The requests were [checked](check).
     pub(crate) fn new(requests: &[Request], allocation_of: impl Fn(u64) -> Option<Range<u64>>) -> Result<Self, Error> {
-        let entries = requests.iter().enumerate().filter(|(_, request)| request.len != 0);
-        // The keys beside them, so that the sort need not reach for the requests.
-        let mut keyed: Vec<_> = entries.map(|(entry, request)| (key(request), entry)).collect();
-        keyed.sort_unstable();
-        let order: Vec<usize> = keyed.into_iter().map(|(_, entry)| entry).collect();
-        let mut plan = Self { offsets: vec![0; requests.len()], ..Self::default() };
+        let order = in_order(requests);
+        let mut plan = Self {
+            copies: Vec::with_capacity(order.len()),
+            offsets: vec![0; requests.len()],
+            ends: Vec::with_capacity(order.len()),
+            ..Self::default()
+        };
         let (mut sources, mut destinations) = (Bounds::default(), Bounds::default());
         for (position, &entry) in order.iter().enumerate() {
             let request = &requests[entry];
@@ -166,6 +187,18 @@ impl Request {
         };
         BatchCopy { source: place(self.source), destination: place(self.destination), len: self.len }
     }
+}
+
+/// The requests that are copies, by their keys.
+fn in_order(requests: &[Request]) -> Vec<usize> {
+    let entries = || requests.iter().enumerate().filter(|(_, request)| request.len != 0);
+    if entries().is_sorted_by_key(|(_, request)| key(request)) {
+        return entries().map(|(entry, _)| entry).collect();
+    }
+    // The keys beside them, so that the sort need not reach for the requests.
+    let mut keyed: Vec<_> = entries().map(|(entry, request)| (key(request), entry)).collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// Copies of one kind together, by device address.

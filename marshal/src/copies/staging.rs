@@ -194,12 +194,15 @@ impl<B: Backend> Lease<B> {
         // this lease, which is marked as used right below: it then gives the region back under the number of this batch, to be
         // taken again only when a fence behind it has passed, and lets the owned memory go behind the stream's work; or, captured,
         // leaves both to the graph.
-        let submitted = unsafe { B::copy_batch(self.stream(), &memory, copies) };
+        let submitted = unsafe { B::copy_batch(self.stream(), &memory, copies, is_capturing) };
         if submitted.as_ref().err().is_none_or(|failure| failure.submitted != 0) {
-            // Where another thread has begun a capture since the batch asked, its graph has the copies.
-            let is_capturing = is_capturing || B::is_capturing(self.stream()).unwrap_or(true);
-            self.use_ = if is_capturing { Use::Captured } else { Use::Pending };
-            if is_capturing {
+            let is_captured = match submitted {
+                Ok(is_captured) => is_captured,
+                // Which of them a graph has, nobody says.
+                Err(_) => is_capturing || B::is_capturing(self.stream()).unwrap_or(true),
+            };
+            self.use_ = if is_captured { Use::Captured } else { Use::Pending };
+            if is_captured {
                 self.leave_to_graph();
             } else {
                 let mut pool = self.staging.shared.lock();
@@ -210,7 +213,7 @@ impl<B: Backend> Lease<B> {
                 }
             }
         }
-        submitted
+        submitted.map(drop)
     }
 
     /// Gives the memory to the graph that the copies were captured into.

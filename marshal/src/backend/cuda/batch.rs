@@ -146,11 +146,11 @@ pub(super) unsafe fn submit(
     stream: &Arc<CudaStream>,
     memory: &BatchMemory<'_, Cuda>,
     copies: &[BatchCopy],
-) -> Result<(), BatchFailure> {
+    is_capturing: bool,
+) -> Result<bool, BatchFailure> {
     let before = |error| BatchFailure { error, failed: None, submitted: 0 };
     let handle = stream::own_handle(stream);
     let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent")).map_err(before)?;
-    let is_capturing = stream::is_capturing(handle).map_err(driver::failed("cuStreamIsCapturing")).map_err(before)?;
     let is_legacy = stream::is_legacy(stream);
     if is_legacy && is_capturing {
         // It cannot be captured; a copy on it would break the capture of a blocking stream.
@@ -169,19 +169,23 @@ pub(super) unsafe fn submit(
     let ends = resolve(memory, copies)?;
     // Copies from pageable memory, which an owner may have given, could be synchronous, which CUDA may hold against a capture of
     // some other stream.
-    let _relaxed = driver::Relaxed::enter();
-    match call.filter(|_| facts.allow_batch()) {
+    let _relaxed = (!memory.owned.is_empty()).then(driver::Relaxed::enter);
+    if let Some(call) = call.filter(|_| facts.allow_batch()) {
         // SAFETY: the caller promises that the ranges are good until the stream has passed the copies.
-        Some(call) => unsafe { by_batch(call, handle, copies, ends) },
-        // SAFETY: as above.
-        None => unsafe { one_by_one(handle, copies, &ends) },
+        unsafe { by_batch(call, handle, copies, ends) }?;
+        // In a capture that another thread has begun since, the call is refused.
+        return Ok(false);
     }
+    // SAFETY: as above.
+    unsafe { one_by_one(handle, copies, &ends) }?;
+    Ok(is_capturing || stream::is_capturing(handle).unwrap_or(true))
 }
 
-/// The addresses of both ends of each copy.
+/// The addresses of both ends of each copy, and its bytes: as the driver takes them.
 struct Ends {
     sources: Vec<u64>,
     destinations: Vec<u64>,
+    sizes: Vec<usize>,
 }
 
 fn resolve(memory: &BatchMemory<'_, Cuda>, copies: &[BatchCopy]) -> Result<Ends, BatchFailure> {
@@ -193,7 +197,12 @@ fn resolve(memory: &BatchMemory<'_, Cuda>, copies: &[BatchCopy]) -> Result<Ends,
             Some(bytes.as_ptr().expose_provenance() as u64)
         }
     };
-    let mut ends = Ends { sources: Vec::with_capacity(copies.len()), destinations: Vec::with_capacity(copies.len()) };
+    let room = copies.len();
+    let mut ends = Ends {
+        sources: Vec::with_capacity(room),
+        destinations: Vec::with_capacity(room),
+        sizes: Vec::with_capacity(room),
+    };
     for (index, copy) in copies.iter().enumerate() {
         let both = address(copy.source, copy.len).zip(address(copy.destination, copy.len));
         let Some((source, destination)) = both else {
@@ -202,6 +211,7 @@ fn resolve(memory: &BatchMemory<'_, Cuda>, copies: &[BatchCopy]) -> Result<Ends,
         };
         ends.sources.push(source);
         ends.destinations.push(destination);
+        ends.sizes.push(copy.len);
     }
     Ok(ends)
 }
@@ -214,11 +224,10 @@ unsafe fn by_batch(
     copies: &[BatchCopy],
     mut ends: Ends,
 ) -> Result<(), BatchFailure> {
-    let mut sizes: Vec<usize> = copies.iter().map(|copy| copy.len).collect();
     let mut indices = vec![0; copies.len().min(MOST_COPIES)];
     for Range { start, end } in calls(copies) {
         let (destinations, sources) = (&mut ends.destinations[start..end], &mut ends.sources[start..end]);
-        let (sizes, count, mut failed) = (&mut sizes[start..end], end - start, usize::MAX);
+        let (sizes, count, mut failed) = (&mut ends.sizes[start..end], end - start, usize::MAX);
         let mut attributes = Attributes {
             source_order: order(&copies[start]),
             source_hint: Location::default(),
@@ -300,8 +309,16 @@ fn is_device(place: Place) -> bool {
     matches!(place, Place::Device(_))
 }
 
-/// Whether host memory has one address for the host and the device.
+/// Whether host memory has one address for the host and the device. Each device is asked once.
 fn host_is_addressable(context: &CudaContext) -> bool {
+    static KNOWN: [OnceLock<bool>; 64] = [const { OnceLock::new() }; 64];
+    match KNOWN.get(context.ordinal()) {
+        Some(known) => *known.get_or_init(|| ask_whether_addressable(context)),
+        None => ask_whether_addressable(context),
+    }
+}
+
+fn ask_whether_addressable(context: &CudaContext) -> bool {
     use sys::CUdevice_attribute::{
         CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM as REGISTERED,
         CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING as UNIFIED,

@@ -256,9 +256,10 @@ impl Backend for Cuda {
         stream: &Arc<CudaStream>,
         memory: &BatchMemory<'_, Self>,
         copies: &[BatchCopy],
-    ) -> Result<(), BatchFailure> {
+        is_capturing: bool,
+    ) -> Result<bool, BatchFailure> {
         // SAFETY: the caller promises what `submit` asks.
-        unsafe { batch::submit(stream, memory, copies) }
+        unsafe { batch::submit(stream, memory, copies, is_capturing) }
     }
 
     fn keep(stream: &Arc<CudaStream>, owned: Box<dyn Send>) {

@@ -27,12 +27,12 @@ impl<'a, T> From<&'a mut HostBuffer<T>> for DeviceRangeMut<'a, T, Host> {
     }
 }
 
-/// Submits the copies up to the first that fails by plan, as one piece of work; or captures them, one node each.
+/// Submits the copies up to the first that fails by plan, as one piece of work; or captures them, one node each, and says so.
 pub(super) fn submit(
     stream: &HostStream,
     memory: &BatchMemory<'_, Host>,
     copies: &[BatchCopy],
-) -> Result<(), BatchFailure> {
+) -> Result<bool, BatchFailure> {
     // Sources are looked at before the device is locked: whoever writes staging may call the device meanwhile.
     let mut work = Vec::with_capacity(copies.len());
     for (index, copy) in copies.iter().enumerate() {
@@ -49,10 +49,10 @@ pub(super) fn submit(
     }
     if let Some(capture) = &mut state.queue(stream.id()).capture {
         work.into_iter().for_each(|(task, op)| capture.push(task, op));
-        return admitted;
+        return admitted.map(|()| true);
     }
     if work.is_empty() {
-        return admitted;
+        return admitted.map(|()| false);
     }
     let seed = stream.shared().options.seed ^ state.next_point(stream.id()).sequence;
     let (mut tasks, ops): (Vec<_>, Vec<_>) = work.into_iter().unzip();
@@ -60,7 +60,7 @@ pub(super) fn submit(
     let given = give(stream.shared(), &mut state, stream.id(), Task::Batch(tasks));
     given.map_err(|error| BatchFailure { error, failed: None, submitted: 0 })?;
     ops.into_iter().for_each(|op| state.journal.enter(op));
-    admitted
+    admitted.map(|()| false)
 }
 
 /// Drops `owned` behind the work that the stream was given.

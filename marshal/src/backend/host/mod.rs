@@ -240,7 +240,8 @@ impl Backend for Host {
         stream: &HostStream,
         memory: &BatchMemory<'_, Self>,
         copies: &[BatchCopy],
-    ) -> Result<(), BatchFailure> {
+        _: bool,
+    ) -> Result<bool, BatchFailure> {
         batch::submit(stream, memory, copies)
     }
 
