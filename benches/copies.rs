@@ -7,6 +7,8 @@
 //! - contiguous: one copy of as many bytes, the floor of all.
 //! - by hand: borrowed sources gathered into one page-locked buffer and one `cuMemcpyBatchAsync` from it, without a check, a lock or
 //!   a fence, and so wrong as soon as the host runs ahead: what a careful hand cannot beat.
+//! - 5 us after the last: what the batch costs whose host does something in between. The pause is counted. The driver's call is
+//!   dearer then by more than the pause where the device has run dry: no host that packs or checks is spared that.
 //! - marshal: the whole of `CopyBatch`, filled anew each time; from borrowed memory, and from page-locked memory by value.
 //!
 //! Without a GPU nothing is measured, and it says so. `cargo bench --bench copies [htod|dtoh|dtod]`
@@ -213,6 +215,7 @@ mod gpu {
             let page_locked = Lists::new(copies, size, to, from(pinned.address()));
             let scattered = Lists::new(copies, size, to, |index| pageable[index].as_ptr().expose_provenance() as u64);
             let mut batched = Lists::new(copies, size, to, from(pinned.address()));
+            let mut batched_later = Lists::new(copies, size, to, from(pinned.address()));
             let mut batched_pageable =
                 Lists::new(copies, size, to, |index| pageable[index].as_ptr().expose_provenance() as u64);
             let mut by_hand = Lists::new(copies, size, to, from(gathered.address()));
@@ -225,6 +228,13 @@ mod gpu {
             let mut ways: Vec<Way<'_>> = vec![
                 ("loop, page-locked", Box::new(|| page_locked.each(one))),
                 ("batch, page-locked", Box::new(|| batched.batch(self.call, stream))),
+                (
+                    "page-locked, 5 us after the last, then batch",
+                    Box::new(|| {
+                        pause();
+                        batched_later.batch(self.call, stream);
+                    }),
+                ),
                 ("loop, pageable", Box::new(|| scattered.each(one))),
                 ("batch, pageable", Box::new(|| batched_pageable.batch(self.call, stream))),
                 (
@@ -379,16 +389,58 @@ mod gpu {
         }
     }
 
-    /// Beside the better of loop and batch (of the first two ways), in host time and until the stream is idle.
-    fn print(title: &str, results: &[(&'static str, f64, f64)]) {
+    /// What a host does between two batches.
+    fn pause() {
+        let start = Instant::now();
+        while start.elapsed().as_micros() < 5 {}
+    }
+
+    /// The ways that do the same job without `marshal`: from or to pageable memory, or page-locked.
+    fn is_peer_of(ours: &str, other: &str) -> bool {
+        let is_pageable = |name: &str| name.contains("pageable") || name.contains("borrowed");
+        (other.starts_with("loop") || other.starts_with("batch")) && is_pageable(ours) == is_pageable(other)
+    }
+
+    /// Each way beside the better of loop and batch that do the same job, in host time and until the stream is idle. Gives the first
+    /// ratio of each way of `marshal`.
+    fn print(title: &str, results: &[(&'static str, f64, f64)]) -> Vec<(&'static str, f64)> {
         println!("{title}");
-        let host = results[0].1.min(results[1].1);
-        let idle = results[0].2.min(results[1].2);
-        for (name, returned, to_idle) in results {
+        let mut ours = Vec::new();
+        for &(name, returned, to_idle) in results {
+            let peers = || results.iter().filter(|(other, ..)| is_peer_of(name, other));
+            let host = peers().map(|&(_, returned, _)| returned).fold(f64::INFINITY, f64::min);
+            let idle = peers().map(|&(.., to_idle)| to_idle).fold(f64::INFINITY, f64::min);
             println!(
-                "    {name:34} {returned:10.2} us {:7.3} x   to idle {to_idle:10.2} us {:7.3} x",
+                "    {name:42} {returned:10.2} us {:7.3} x   to idle {to_idle:10.2} us {:7.3} x",
                 returned / host,
                 to_idle / idle
+            );
+            if name.starts_with("marshal") {
+                ours.push((name, returned / host));
+            }
+        }
+        ours
+    }
+
+    /// The sum of it: where `marshal` costs more than 1.05 of the better of loop and batch, and how much at worst.
+    fn print_sum(ratios: &[(&'static str, &'static str, String, f64)]) {
+        println!("\n| direction | way | settings | above 1.05 x | median | worst |\n|---|---|---|---|---|---|");
+        let mut jobs: Vec<_> = ratios.iter().map(|(direction, name, ..)| (*direction, *name)).collect();
+        jobs.dedup();
+        jobs.sort_unstable();
+        jobs.dedup();
+        for job in jobs {
+            let mut of_job: Vec<_> = ratios.iter().filter(|ratio| (ratio.0, ratio.1) == job).collect();
+            of_job.sort_by(|a, b| a.3.total_cmp(&b.3));
+            let above = of_job.iter().filter(|ratio| ratio.3 > 1.05).count();
+            let (median, worst) = (of_job[of_job.len() / 2].3, of_job[of_job.len() - 1]);
+            println!(
+                "| {} | {} | {} | {above} | {median:.2} x | {:.2} x: {} |",
+                job.0,
+                job.1,
+                of_job.len(),
+                worst.3,
+                worst.2
             );
         }
     }
@@ -406,23 +458,29 @@ mod gpu {
         let [device, other] =
             [unsafe { result::malloc_sync(2 * MOST_BYTES) }?, unsafe { result::malloc_sync(2 * MOST_BYTES) }?];
         let wanted = |direction: &str| directions.is_empty() || directions.iter().any(|wanted| wanted == direction);
+        let mut ratios = Vec::new();
         for size in SIZES {
             for copies in COPIES.into_iter().filter(|copies| copies * size <= MOST_BYTES) {
                 let (stream, staging) = (stream.clone(), CopyStaging::new(&stream));
                 let setting = Setting { stream, staging, call, copies, size, device, other };
-                let title = |direction| format!("{direction}, {copies} copies of {size} bytes");
+                let title = format!("{copies} copies of {size} bytes");
+                let mut add = |direction: &'static str, results: &[(&'static str, f64, f64)]| {
+                    let ours = print(&format!("{direction}, {title}"), results);
+                    ratios.extend(ours.into_iter().map(|(name, ratio)| (direction, name, title.clone(), ratio)));
+                };
                 if wanted("htod") {
-                    print(&title("htod"), &setting.up()?);
+                    add("htod", &setting.up()?);
                 }
                 if wanted("dtoh") {
-                    print(&title("dtoh"), &setting.down()?);
+                    add("dtoh", &setting.down()?);
                 }
                 if wanted("dtod") {
-                    print(&title("dtod"), &setting.across());
+                    add("dtod", &setting.across());
                 }
                 setting.stream.synchronize()?;
             }
         }
+        print_sum(&ratios);
         Ok(())
     }
 }

@@ -20,13 +20,8 @@ pub enum Place {
     Device(u64),
     /// An offset in the batch's staging, in bytes.
     Staging(usize),
-    /// An offset in one of the batch's owners, in bytes.
-    Owned {
-        /// Which of them.
-        owner: usize,
-        /// The offset.
-        offset: usize,
-    },
+    /// The first bytes of one of the batch's owners: which of them.
+    Owned(usize),
 }
 
 /// One copy of a batch. One end at least is on the device; host memory that is owned is read and never written.

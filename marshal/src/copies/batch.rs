@@ -74,8 +74,8 @@ enum Destination<'a> {
     Ticket,
 }
 
-/// The lists have room for so many copies at first: most batches are no larger, and do not grow step by step.
-const ROOM: usize = 16;
+/// The lists have room for so many copies at first, a few kilobytes: most batches are no larger, and do not grow step by step.
+const ROOM: usize = 64;
 
 /// `S` as bytes.
 struct Owner<T, S> {
@@ -328,6 +328,9 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
 
 /// The borrowed destinations, each with its place.
 fn targets_at<'a>(entries: Vec<Entry<'a>>, offsets: &[usize]) -> Vec<Target<'a>> {
+    if !entries.iter().any(|entry| matches!(entry.destination, Destination::Borrowed(_))) {
+        return Vec::new();
+    }
     let target = |(entry, &offset): (Entry<'a>, &usize)| match entry.destination {
         Destination::Borrowed(bytes) if entry.len != 0 => Some(Target { offset, bytes }),
         _ => None,

@@ -19,7 +19,7 @@ pub(crate) enum End {
     Device(u64),
     /// Borrowed host memory, in whose place the device uses staging.
     Staged,
-    /// An owner, and the first byte in it.
+    /// Owned host memory: which of the batch's owners.
     Owned(usize),
 }
 
@@ -128,12 +128,13 @@ impl Plan {
             ..Self::default()
         };
         let (mut sources, mut destinations) = (Bounds::default(), Bounds::default());
+        // Where a neighbour of the last copy begins.
+        let mut behind = None;
         for (position, &entry) in order.iter().enumerate() {
             let request = &requests[entry];
             let mut copy = request.at(plan.staging_bytes);
             let last = plan.copies.last_mut().filter(|last| {
-                continues(last.source, last.len, copy.source)
-                    && continues(last.destination, last.len, copy.destination)
+                behind == Some((copy.source, copy.destination))
                     && sources.hold(last.source, last.len + copy.len, &allocation_of)
                     && destinations.hold(last.destination, last.len + copy.len, &allocation_of)
             });
@@ -149,6 +150,7 @@ impl Plan {
                 plan.copies.push(copy);
             }
             plan.ends.push(position + 1);
+            behind = end(copy.source, copy.len).zip(end(copy.destination, copy.len));
             if request.is_staged() {
                 plan.offsets[entry] = plan.staging_bytes;
                 plan.staging_bytes = plan.staging_bytes.checked_add(request.len).ok_or_else(too_large)?;
@@ -183,7 +185,7 @@ impl Request {
         let place = |end| match end {
             End::Device(address) => Place::Device(address),
             End::Staged => Place::Staging(offset),
-            End::Owned(owner) => Place::Owned { owner, offset: 0 },
+            End::Owned(owner) => Place::Owned(owner),
         };
         BatchCopy { source: place(self.source), destination: place(self.destination), len: self.len }
     }
@@ -213,12 +215,13 @@ fn key(request: &Request) -> (u8, u64) {
     }
 }
 
-/// Whether `next` begins where `len` bytes from `last` on end. Two owners are never neighbours.
-fn continues(last: Place, len: usize, next: Place) -> bool {
-    match (last, next) {
-        (Place::Device(a), Place::Device(b)) => a.checked_add(len as u64) == Some(b),
-        (Place::Staging(a), Place::Staging(b)) => a.checked_add(len) == Some(b),
-        _ => false,
+/// Where `len` bytes from `place` on end. Two owners are never neighbours.
+fn end(place: Place, len: usize) -> Option<Place> {
+    match place {
+        // usize is at most 64 bits wide on every target of Rust.
+        Place::Device(address) => address.checked_add(len as u64).map(Place::Device),
+        Place::Staging(offset) => offset.checked_add(len).map(Place::Staging),
+        Place::Owned(_) => None,
     }
 }
 
@@ -305,7 +308,7 @@ mod tests {
         let owned = |owner, address| Request { source: End::Owned(owner), destination: End::Device(address), len: 16 };
         let plan = Plan::new(&[owned(0, 0x1000), owned(1, 0x1010)], allocation_of).unwrap();
         assert_eq!((plan.copies.len(), plan.staging_bytes), (2, 0));
-        assert_eq!(plan.copies[1].source, Place::Owned { owner: 1, offset: 0 });
+        assert_eq!(plan.copies[1].source, Place::Owned(1));
     }
 
     #[test]

@@ -192,8 +192,8 @@ fn resolve(memory: &BatchMemory<'_, Cuda>, copies: &[BatchCopy]) -> Result<Ends,
     let address = |place, len| match place {
         Place::Device(address) => Some(address),
         Place::Staging(offset) => memory.region?.address_of(offset, len).map(|first| first.expose_provenance() as u64),
-        Place::Owned { owner, offset } => {
-            let bytes = memory.owned.get(owner)?.bytes().get(offset..)?.get(..len)?;
+        Place::Owned(owner) => {
+            let bytes = memory.owned.get(owner)?.bytes().get(..len)?;
             Some(bytes.as_ptr().expose_provenance() as u64)
         }
     };
@@ -369,7 +369,7 @@ mod tests {
     fn owned_and_device_sources_are_read_in_stream_order() {
         let of = |source| order(&BatchCopy { source, destination: Place::Device(1), len: 1 });
         assert_eq!(of(Place::Staging(0)), Order::Any);
-        assert_eq!(of(Place::Owned { owner: 0, offset: 0 }), Order::Stream);
+        assert_eq!(of(Place::Owned(0)), Order::Stream);
         assert_eq!(of(Place::Device(1)), Order::Stream);
     }
 }

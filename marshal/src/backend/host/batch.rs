@@ -89,17 +89,17 @@ fn task(stream: u64, memory: &BatchMemory<'_, Host>, copy: &BatchCopy) -> Result
             let source = match host {
                 Place::Staging(offset) => region()?.source_at(offset, len),
                 // Nobody can change it: read now or later, it is the same.
-                Place::Owned { owner, offset } => memory.owned.get(owner).and_then(|owner| {
-                    let bytes = owner.bytes().get(offset..)?.get(..len)?;
-                    Some(Source::Owned(Arc::new(bytes.to_vec())))
-                }),
+                Place::Owned(owner) => memory
+                    .owned
+                    .get(owner)
+                    .and_then(|owner| Some(Source::Owned(Arc::new(owner.bytes().get(..len)?.to_vec())))),
                 Place::Device(_) => None,
             };
             let source = source.ok_or_else(outside)?;
             let op = Op::Copy { stream, source: source.address(), destination, size_bytes };
             Ok((Task::Copy { source, destination }, op))
         }
-        (_, Place::Staging(_) | Place::Owned { .. }) => Err(Call::Copy.error(Code::InvalidValue)),
+        (_, Place::Staging(_) | Place::Owned(_)) => Err(Call::Copy.error(Code::InvalidValue)),
     }
 }
 
