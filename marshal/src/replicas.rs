@@ -1,0 +1,99 @@
+//! The same arguments for several devices: one shape, and a set on each.
+//!
+//! What a rank of a tensor-parallel group is given differs from the others' in its pointers alone. So the shapes are held against each
+//! other before any device is touched, and the blocks share one layout. What is left is each device's own: its bytes are compared with
+//! its last image, packed into its staging and copied on its stream. To pack one image and patch the pointers in the others would save
+//! less than it takes to say which columns those are: a copy of packed bytes costs nearly what packing them does.
+
+use core::borrow::Borrow;
+
+use crate::args::DeviceArgs;
+use crate::backend::Backend;
+use crate::cache::ArgCache;
+use crate::error::{Error, ErrorKind};
+use crate::layout::Layout;
+use crate::upload::{Uploaded, fold};
+
+/// Uploads sets of one shape, each to a cache of its own: set 0 to the first cache, and so on. All are uploaded, or none.
+///
+/// For the ranks of a tensor-parallel group in one process: other base pointers, the same sizes, a cache on each device. The caches may
+/// as well be of one device. Each set is compared, packed and copied as [`upload`](DeviceArgs::upload) does it, ordered on its own cache's
+/// stream; the shapes are compared before anything else, and the blocks share one [`Layout`]. No two caches are locked at a time.
+/// Allocates the returned vector on the heap, and in the cached mode nothing else.
+///
+/// ```
+/// use marshal::{ArgCache, DeviceArgs, DevicePointer, ErrorKind, host::HostDevice, upload_each};
+///
+/// #[derive(DeviceArgs)]
+/// struct Shard<'a> {
+///     m: &'a [i32],
+///     weights: Vec<DevicePointer<f32>>,
+/// }
+///
+/// let devices = [HostDevice::new(), HostDevice::new()];
+/// let streams = devices.each_ref().map(HostDevice::stream);
+/// let caches = [ArgCache::new(&streams[0])?, ArgCache::new(&streams[1])?];
+///
+/// let m = [3, 0, 5];
+/// let weights = [0x7000_0000_0000, 0x7100_0000_0000].map(|base| DevicePointer::from_raw(base).unwrap());
+/// let shards = weights.map(|base| Shard { m: &m, weights: vec![base; 3] });
+/// let sets = upload_each(&shards, &caches)?;
+/// for ((dev, stream), base) in sets.iter().zip(&streams).zip(weights) {
+///     let column = dev.weights;
+///     stream.launch(move |memory| assert_eq!(memory.read(column), [base; 3]))?;
+///     stream.synchronize()?;
+/// }
+///
+/// let uneven = [Shard { m: &m, weights: vec![] }, Shard { m: &m[1..], weights: vec![] }];
+/// let error = upload_each(&uneven, &caches).unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::UnequalShapes { set: 1, column: "m", expected: 3, found: 2 }));
+/// # Ok::<(), marshal::Error>(())
+/// ```
+///
+/// # Errors
+/// When there are not as many caches as sets, or the sets are not of one shape: no device is touched then. When an upload fails, the error
+/// says for which set and device; the sets before it are dropped, and their blocks return to their caches. In a capture, what they put
+/// into their graphs stays there, as it does where a set is dropped.
+pub fn upload_each<A: DeviceArgs, B: Backend>(
+    sets: &[A],
+    caches: &[impl Borrow<ArgCache<B>>],
+) -> Result<Vec<Uploaded<A::Pointers, B>>, Error> {
+    if sets.len() != caches.len() {
+        return Err(Error::new(ErrorKind::CacheForEach { sets: sets.len() as u64, caches: caches.len() as u64 }));
+    }
+    let mut replicas = sets.iter().zip(caches.iter().map(Borrow::borrow)).enumerate();
+    let Some((_, (first, cache))) = replicas.next() else { return Ok(Vec::new()) };
+    let key = fold(first).map_err(|error| in_set(0, cache, error))?;
+    for (index, (set, cache)) in replicas.clone() {
+        if fold(set).map_err(|error| in_set(index, cache, error))? != key {
+            return Err(unequal(index, &first.layout()?, &set.layout()?));
+        }
+    }
+    let mut uploaded = Vec::with_capacity(sets.len());
+    uploaded.push(cache.upload_shaped(key, first, None).map_err(|error| in_set(0, cache, error))?);
+    for (index, (set, cache)) in replicas {
+        let layout = uploaded[0].block().layout();
+        let replica = cache.upload_shaped(key, set, Some(layout)).map_err(|error| in_set(index, cache, error))?;
+        // The key is a hint. What stands in the blocks has been held against their layouts.
+        if !replica.block().layout().is_like(layout) {
+            return Err(unequal(index, layout, replica.block().layout()));
+        }
+        uploaded.push(replica);
+    }
+    Ok(uploaded)
+}
+
+#[cold]
+fn in_set<B: Backend>(set: usize, cache: &ArgCache<B>, error: Error) -> Error {
+    Error::new(ErrorKind::InSet { set: set as u64, device: B::device_name(cache.stream()), error })
+}
+
+/// The error that names the first column in which set `set` differs from the first.
+#[cold]
+fn unequal(set: usize, first: &Layout, other: &Layout) -> Error {
+    Error::new(match first.first_difference(other) {
+        Some((column, expected, found)) => ErrorKind::UnequalShapes { set: set as u64, column, expected, found },
+        // They are of one shape: the arguments are others than a moment ago.
+        None => ErrorKind::Changed { column: "(last)", expected: first.copy_bytes(), found: other.copy_bytes() },
+    })
+}
