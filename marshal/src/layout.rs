@@ -178,7 +178,9 @@ impl Layout {
         loop {
             match (ours.next(), theirs.next()) {
                 (Some(ours), Some(theirs)) if ours == theirs => {}
-                (Some(ours), Some(theirs)) if ours.name == theirs.name => return Some((ours.name, ours.len, theirs.len)),
+                (Some(ours), Some(theirs)) if ours.name == theirs.name => {
+                    return Some((ours.name, ours.len, theirs.len));
+                }
                 (_, Some(theirs)) => return Some((theirs.name, 0, theirs.len)),
                 (Some(ours), None) => return Some((ours.name, ours.len, 0)),
                 (None, None) => return None,
