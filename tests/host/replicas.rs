@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use marshal::backend::Backend;
 use marshal::host::{Call, Host, HostDevice, HostOptions, HostStream};
 use marshal::{
-    ArgCache, ColumnSpec, Content, DeviceArgs, DevicePointer, Error, ErrorKind, Scratch, Uploaded, Visitor, upload_each,
+    ArgCache, ColumnSpec, Content, CopyBatch, CopyStaging, DeviceArgs, DevicePointer, Error, ErrorKind, Scratch,
+    Uploaded, Visitor, upload_each,
 };
 
 use crate::cases::permutations;
@@ -98,12 +100,26 @@ fn each_set_is_on_its_own_device() {
             let sums = dev.sums.pointer();
             stream.launch(move |memory| memory.write_at(sums, &[1, 2])).unwrap();
         }
-        // The devices know each other's streams for others.
+        // Each device refuses what is the other's.
         assert!(matches!(sets[0].on(&streams[1]).unwrap_err().kind(), ErrorKind::WrongDevice { .. }));
     }
+    let sets = upload_each(&shards(19), &caches).unwrap();
+    let mut batch = CopyBatch::new(&CopyStaging::new(&streams[1]));
+    let _ticket = batch.dtoh_owned(sets[0].range(sets[0].m).unwrap()).unwrap();
+    let error = batch.submit().unwrap_err();
+    let names = streams.each_ref().map(Host::device_name);
+    let wrong =
+        |from: usize, to: usize| ErrorKind::WrongDevice { expected: names[from].clone(), found: names[to].clone() };
+    assert_eq!(*error.error().kind(), wrong(0, 1));
+    let mut batch = CopyBatch::new(&CopyStaging::new(&streams[1]));
+    let _ticket = batch.dtoh_owned(sets[1].range(sets[1].m).unwrap()).unwrap();
+    let pending = batch.submit().unwrap();
+    assert_eq!(*pending.order_before(&streams[0]).unwrap_err().kind(), wrong(1, 0));
+    drop((pending, error));
+    drop(sets);
     for (device, cache) in devices.iter().zip(&caches) {
         let (counters, stats) = (device.counters(), cache.stats());
-        assert_eq!((counters.device_allocs, stats.uploads, stats.copies, stats.copied_bytes), (1, 20, 20, 20 * 48));
+        assert_eq!((counters.device_allocs, stats.uploads, stats.copies, stats.copied_bytes), (1, 21, 20, 20 * 48));
     }
     drop(caches);
     assert_no_leak(&devices, &streams, "after all steps");
