@@ -155,7 +155,7 @@ pub enum ErrorKind {
         /// The caches.
         caches: u64,
     },
-    /// Sets that go to a cache each are not of one shape. None was uploaded.
+    /// Sets that go to a cache each are not of one shape. None was kept.
     UnequalShapes {
         /// The set that differs from the first, counted from 0.
         set: u64,

@@ -38,6 +38,7 @@
 //!
 //! - [`DeviceArgs`]: what uploads. Derived for structs of [columns](Column), and with `#[device(row)]` for slices of a struct of
 //!   plain values, which become columns. References, tuples and a [`Batch`] of sets are sets again.
+//!   [`upload_each`] takes sets of one shape to a device each.
 //! - [`Ragged`]: rows of different lengths. [`Scratch`]: columns that kernels write, which never travel; [`Uploaded::fetch`] copies
 //!   one back.
 //! - [`Element`]: what stands in a column. [`vector`]: CUDA's vector types. [`narrow`](fn@narrow): `usize` lengths into narrower columns,

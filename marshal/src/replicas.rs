@@ -1,9 +1,9 @@
 //! The same arguments for several devices: one shape, and a set on each.
 //!
 //! What a rank of a tensor-parallel group is given differs from the others' in its pointers alone. So the shapes are held against each
-//! other before any device is touched, and the blocks share one layout. What is left is each device's own: its bytes are compared with
-//! its last image, packed into its staging and copied on its stream. To pack one image and patch the pointers in the others would save
-//! less than it takes to say which columns those are: a copy of packed bytes costs nearly what packing them does.
+//! other before any device is touched, and the blocks share one layout. The rest is each device's own: its bytes are compared with its
+//! last image, packed into its staging and copied on its stream. No image is packed once and patched for the others: a copy of packed
+//! bytes costs the host nearly what packing them does, and which columns are common, nobody says.
 
 use core::borrow::Borrow;
 
@@ -17,9 +17,10 @@ use crate::upload::{Uploaded, fold};
 /// Uploads sets of one shape, each to a cache of its own: set 0 to the first cache, and so on. All are uploaded, or none.
 ///
 /// For the ranks of a tensor-parallel group in one process: other base pointers, the same sizes, a cache on each device. The caches may
-/// as well be of one device. Each set is compared, packed and copied as [`upload`](DeviceArgs::upload) does it, ordered on its own cache's
-/// stream; the shapes are compared before anything else, and the blocks share one [`Layout`]. No two caches are locked at a time.
-/// Allocates the returned vector on the heap, and in the cached mode nothing else.
+/// as well be of one device. Lengths are compared before anything else. Then each set is compared with its cache, packed and copied as by
+/// [`upload`](DeviceArgs::upload), ordered on its own cache's stream; new blocks share one [`Layout`]. This saves no time beside a call
+/// for each: what it gives is that the sets belong together. No two caches are locked at a time. A warm call allocates the returned vector
+/// on the heap, and nothing else.
 ///
 /// ```
 /// use marshal::{ArgCache, DeviceArgs, DevicePointer, ErrorKind, host::HostDevice, upload_each};
@@ -51,9 +52,9 @@ use crate::upload::{Uploaded, fold};
 /// ```
 ///
 /// # Errors
-/// When there are not as many caches as sets, or the sets are not of one shape: no device is touched then. When an upload fails, the error
-/// says for which set and device; the sets before it are dropped, and their blocks return to their caches. In a capture, what they put
-/// into their graphs stays there, as it does where a set is dropped.
+/// When there are not as many caches as sets, or the sets are not of one shape: lengths that differ are found before any device is
+/// touched. When an upload fails, the error says for which set and device. The sets before it are dropped then, and their blocks return to
+/// their caches; in a capture, what they put into their graphs stays there, as it does whenever a set is dropped.
 pub fn upload_each<A: DeviceArgs, B: Backend>(
     sets: &[A],
     caches: &[impl Borrow<ArgCache<B>>],

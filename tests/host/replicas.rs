@@ -14,17 +14,29 @@ use crate::heap::ALLOCATIONS;
 
 pub(crate) const ALL: &[(&str, fn())] = &[
     ("each_set_is_on_its_own_device", each_set_is_on_its_own_device),
-    ("sets_of_other_lengths_are_refused_before_any_device_is_touched", other_lengths_are_refused),
-    ("sets_that_differ_in_a_name_or_a_purpose_are_refused", other_names_and_purposes_are_refused),
+    (
+        "sets_of_other_lengths_are_refused_before_any_device_is_touched",
+        sets_of_other_lengths_are_refused_before_any_device_is_touched,
+    ),
+    ("sets_that_differ_in_a_name_or_a_purpose_are_refused", sets_that_differ_in_a_name_or_a_purpose_are_refused),
     ("each_set_needs_a_cache_of_its_own", each_set_needs_a_cache_of_its_own),
-    ("a_call_that_fails_on_one_device_leaves_both_as_they_were", a_failing_call_leaves_both_devices_as_they_were),
+    (
+        "a_call_that_fails_on_one_device_leaves_both_as_they_were",
+        a_call_that_fails_on_one_device_leaves_both_as_they_were,
+    ),
     ("arguments_that_refuse_are_named_by_their_set", arguments_that_refuse_are_named_by_their_set),
     ("a_warm_call_allocates_its_vector_alone", a_warm_call_allocates_its_vector_alone),
     ("held_sets_on_both_devices_never_go_stale", held_sets_on_both_devices_never_go_stale),
     ("replicas_may_go_in_every_order", replicas_may_go_in_every_order),
     ("replicas_are_captured_into_a_graph_on_each_device", replicas_are_captured_into_a_graph_on_each_device),
-    ("a_device_without_reserved_memory_leaves_both_captures_valid", a_device_without_reserved_memory_leaves_both_valid),
-    ("caches_of_one_device_and_one_cache_twice_are_caches_too", caches_of_one_device_and_one_cache_twice),
+    (
+        "a_device_without_reserved_memory_leaves_both_captures_valid",
+        a_device_without_reserved_memory_leaves_both_captures_valid,
+    ),
+    (
+        "caches_of_one_device_and_one_cache_twice_are_caches_too",
+        caches_of_one_device_and_one_cache_twice_are_caches_too,
+    ),
     ("any_number_of_devices_shares_one_layout", any_number_of_devices_shares_one_layout),
     ("threads_may_name_the_caches_in_any_order", threads_may_name_the_caches_in_any_order),
 ];
@@ -125,7 +137,7 @@ fn each_set_is_on_its_own_device() {
     assert_no_leak(&devices, &streams, "after all steps");
 }
 
-fn other_lengths_are_refused() {
+fn sets_of_other_lengths_are_refused_before_any_device_is_touched() {
     let (devices, streams, caches) = pair();
     let journals = || devices.each_ref().map(|device| device.journal().len());
     for is_warm in [false, true] {
@@ -170,7 +182,7 @@ impl DeviceArgs for Columns {
     }
 }
 
-fn other_names_and_purposes_are_refused() {
+fn sets_that_differ_in_a_name_or_a_purpose_are_refused() {
     let (a, b, c) = (("a", Content::Copied), ("b", Content::Copied), ("c", Content::Copied));
     let (zeroed, uninit) = (("b", Content::Zeroed), ("b", Content::Uninit));
     for (other, column, expected) in
@@ -203,7 +215,7 @@ fn each_set_needs_a_cache_of_its_own() {
     assert!(devices.iter().all(|device| device.journal().is_empty()));
 }
 
-fn a_failing_call_leaves_both_devices_as_they_were() {
+fn a_call_that_fails_on_one_device_leaves_both_as_they_were() {
     for failing in [0, 1] {
         for call in [Call::DeviceAlloc, Call::HostAlloc, Call::Copy, Call::Memset] {
             for is_warm in [false, true] {
@@ -357,7 +369,7 @@ fn replicas_are_captured_into_a_graph_on_each_device() {
     assert_no_leak(&devices, &streams, "the graphs are gone");
 }
 
-fn a_device_without_reserved_memory_leaves_both_valid() {
+fn a_device_without_reserved_memory_leaves_both_captures_valid() {
     let (devices, streams, caches) = pair();
     caches[0].reserve(&Shard::new(0, 0).layout().unwrap()).unwrap();
     let mut refused = None;
@@ -378,7 +390,7 @@ fn a_device_without_reserved_memory_leaves_both_valid() {
     assert_no_leak(&devices, &streams, "the graph is gone");
 }
 
-fn caches_of_one_device_and_one_cache_twice() {
+fn caches_of_one_device_and_one_cache_twice_are_caches_too() {
     let device = HostDevice::new();
     let streams = [device.stream(), device.stream()];
     let caches = streams.each_ref().map(|stream| ArgCache::new(stream).unwrap());
