@@ -54,7 +54,7 @@ impl Pair {
     pub(crate) fn new(gpu: &Gpu) -> Result<Self, String> {
         let count = CudaContext::device_count().map_err(|error| error.to_string())?;
         if count < 2 {
-            return Err(format!("not run: 2 CUDA devices needed, {count} here"));
+            return Err(format!("2 CUDA devices needed, {count} here"));
         }
         let other = CudaContext::new(1).map_err(|error| error.to_string())?;
         let streams = [&gpu.context, &other].map(|context| context.new_stream().map_err(|error| error.to_string()));

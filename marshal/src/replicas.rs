@@ -62,22 +62,24 @@ pub fn upload_each<A: DeviceArgs, B: Backend>(
     if sets.len() != caches.len() {
         return Err(Error::new(ErrorKind::CacheForEach { sets: sets.len() as u64, caches: caches.len() as u64 }));
     }
-    let mut replicas = sets.iter().zip(caches.iter().map(Borrow::borrow)).enumerate();
-    let Some((_, (first, cache))) = replicas.next() else { return Ok(Vec::new()) };
-    let key = fold(first).map_err(|error| in_set(0, cache, error))?;
-    for (index, (set, cache)) in replicas.clone() {
-        if fold(set).map_err(|error| in_set(index, cache, error))? != key {
-            return Err(unequal(index, &first.layout()?, &set.layout()?));
+    let replicas = || sets.iter().zip(caches.iter().map(Borrow::borrow)).enumerate();
+    let mut key = None;
+    for (index, (set, cache)) in replicas() {
+        let folded = fold(set).map_err(|error| in_set(index, cache, error))?;
+        if *key.get_or_insert(folded) != folded {
+            return Err(unequal(index, &sets[0].layout()?, &set.layout()?));
         }
     }
-    let mut uploaded = Vec::with_capacity(sets.len());
-    uploaded.push(cache.upload_shaped(key, first, None).map_err(|error| in_set(0, cache, error))?);
-    for (index, (set, cache)) in replicas {
-        let layout = uploaded[0].block().layout();
-        let replica = cache.upload_shaped(key, set, Some(layout)).map_err(|error| in_set(index, cache, error))?;
+    let Some(key) = key else { return Ok(Vec::new()) };
+    let mut uploaded: Vec<Uploaded<A::Pointers, B>> = Vec::with_capacity(sets.len());
+    for (index, (set, cache)) in replicas() {
+        let like = uploaded.first().map(|first| first.block().layout());
+        let replica = cache.upload_shaped(key, set, like).map_err(|error| in_set(index, cache, error))?;
         // The key is a hint. What stands in the blocks has been held against their layouts.
-        if !replica.block().layout().is_like(layout) {
-            return Err(unequal(index, layout, replica.block().layout()));
+        if let Some(like) = like
+            && !replica.block().layout().is_like(like)
+        {
+            return Err(unequal(index, like, replica.block().layout()));
         }
         uploaded.push(replica);
     }
