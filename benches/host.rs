@@ -11,7 +11,7 @@ use bytemuck::NoUninit;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use marshal::host::HostDevice;
-use marshal::{ArgCache, DeviceArgs, DevicePointer};
+use marshal::{ArgCache, DeviceArgs, DevicePointer, upload_each};
 
 #[path = "peers/args.rs"]
 #[allow(dead_code, reason = "shared with peers.rs, which uses the rest")]
@@ -154,5 +154,24 @@ fn cache(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, measure, pack, transpose, cache);
+/// The same arguments for two devices, in one call and in two: where nothing is copied, so that what differs is seen.
+fn devices(criterion: &mut Criterion) {
+    let mut group = group(criterion, "two devices");
+    for groups in GROUPS {
+        let args = [GroupedGemm::new(groups), GroupedGemm::new(groups)];
+        let caches = [(); 2].map(|()| ArgCache::new(&HostDevice::new().stream()).expect("any stream of the host"));
+        group.throughput(Throughput::Bytes(2 * bytes_of(&args[0]) as u64));
+        group.bench_function(BenchmarkId::new("the same bytes, one call", groups), |b| {
+            b.iter(|| drop(upload_each(black_box(&args), &caches).expect("uploaded")));
+        });
+        group.bench_function(BenchmarkId::new("the same bytes, two calls", groups), |b| {
+            b.iter(|| {
+                let uploaded = |device: usize| black_box(&args[device]).upload(&caches[device]).expect("uploaded");
+                drop((uploaded(0), uploaded(1)));
+            });
+        });
+    }
+}
+
+criterion_group!(benches, measure, pack, transpose, cache, devices);
 criterion_main!(benches);

@@ -5,7 +5,7 @@
 //! a machine's clocks move, ratios of one run count.
 //!
 //! A way is an entry with a name, the driver's calls, where it is from, and how it is set up: another peer is another entry in
-//! `theirs.rs`. `layers.rs` has those that bring many sets at once, `graphs.rs` those of captured graphs. `measure.rs` lets them take
+//! `theirs.rs`. `layers.rs` has those that bring many sets at once, `graphs.rs` those of captured graphs, `devices.rs` those of two devices. `measure.rs` lets them take
 //! turns, `claims.rs` says what must hold, `report.rs` and `plot.rs` show it.
 
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ mod peers {
     pub(crate) mod claims;
     pub(crate) mod counters;
     pub(crate) mod cutlass;
+    pub(crate) mod devices;
     pub(crate) mod gpu;
     pub(crate) mod graphs;
     pub(crate) mod heap;

@@ -44,7 +44,7 @@ const FLOORS: [&[&str]; 5] = [
         "backend/host",
         "backend/cuda",
     ],
-    &["upload", "args", "compose", "graph", "cuda_header", "__private"],
+    &["upload", "args", "compose", "replicas", "graph", "cuda_header", "__private"],
 ];
 
 /// Modules that name each other: a user's call goes from one to the other and back; a struct declares what its members declare.

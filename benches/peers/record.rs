@@ -18,6 +18,8 @@ pub(crate) struct Run {
     pub(crate) steps: Vec<Table>,
     /// The same in a graph.
     pub(crate) graph_steps: Vec<Table>,
+    /// The same arguments for two devices.
+    pub(crate) devices: Vec<Table>,
     /// What a cached upload is made of.
     pub(crate) pieces: Vec<Table>,
     pub(crate) counters: Vec<Counters>,
@@ -34,6 +36,7 @@ impl Run {
             graphs: Vec::new(),
             steps: Vec::new(),
             graph_steps: Vec::new(),
+            devices: Vec::new(),
             pieces: Vec::new(),
             counters: Vec::new(),
             not_run: Vec::new(),
@@ -42,7 +45,9 @@ impl Run {
 
     /// Everything that was timed.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
-        [&self.sizes, &self.layers, &self.graphs, &self.steps, &self.graph_steps, &self.pieces].into_iter().flatten()
+        [&self.sizes, &self.layers, &self.graphs, &self.steps, &self.graph_steps, &self.devices, &self.pieces]
+            .into_iter()
+            .flatten()
     }
 }
 

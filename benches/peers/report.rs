@@ -43,6 +43,12 @@ pub(crate) fn tables(run: &Run) -> String {
         "Each replay copies the arguments and reads them. The raw ways overwrite what a pending replay reads when the host runs ahead.",
     );
     steps(&mut text, run.steps.iter().chain(&run.graph_steps));
+    each(
+        &mut text,
+        "## The same arguments for two devices",
+        &run.devices,
+        "Sets of one shape with other pointers, host time, back to back: a call for each device beside one `upload_each`.",
+    );
     each(&mut text, "## What a cached upload is made of", &run.pieces, "Host time, back to back.");
     counters(&mut text, run);
     text

@@ -12,7 +12,7 @@ use super::kernel::Kernel;
 use super::measure::Effort;
 use super::options::{HELP, Options};
 use super::record::Run;
-use super::{args, counters, graphs, layers, machine, outside, pieces, plot, report, step, sweep};
+use super::{args, counters, devices, graphs, layers, machine, outside, pieces, plot, report, step, sweep};
 
 pub(crate) fn main() -> ExitCode {
     let run = Options::parse(std::env::args().skip(1)).map_err(Into::into).and_then(all);
@@ -84,6 +84,10 @@ fn measure(gpu: &Gpu, options: &Options) -> Result<Run, Box<dyn Error>> {
     run.counters = part("counters", not_run, || {
         let sizes = options.sizes().into_iter().filter(|groups| [64, 1024, 1_000_000].contains(groups));
         Ok(sizes.flat_map(|groups| counters::run(gpu, groups)).collect())
+    });
+    run.devices = part("two devices", not_run, || {
+        let pair = devices::Pair::new(gpu)?;
+        small.iter().map(|&groups| devices::run(gpu, &pair, groups, effort(2 * bytes_of(groups)))).collect()
     });
     // A step takes a millisecond: ten rounds of a few are enough.
     let rounds = options.rounds.unwrap_or(if options.quick { 3 } else { 10 });

@@ -148,6 +148,33 @@ pub enum ErrorKind {
         /// Its elements in the arguments; 0 where they have no such column.
         found: u64,
     },
+    /// Sets that were to go to a cache each, and another number of caches. Nothing was uploaded.
+    CacheForEach {
+        /// The sets.
+        sets: u64,
+        /// The caches.
+        caches: u64,
+    },
+    /// Sets that go to a cache each are not of one shape. None was kept.
+    UnequalShapes {
+        /// The set that differs from the first, counted from 0.
+        set: u64,
+        /// The first column that differs.
+        column: &'static str,
+        /// Its elements in the first set; 0 where that one has no such column.
+        expected: u64,
+        /// Its elements in this set; 0 where it has no such column.
+        found: u64,
+    },
+    /// One of several sets that go to a cache each could not be uploaded, and none was kept.
+    InSet {
+        /// The set, counted from 0.
+        set: u64,
+        /// The device that it was for.
+        device: String,
+        /// What went wrong there.
+        error: Error,
+    },
     /// The per-thread default stream, which is another stream on every thread, where one stream is needed.
     PerThreadStream {
         /// The stream's device.
@@ -318,6 +345,18 @@ impl fmt::Display for ErrorKind {
                 f,
                 "the graph was captured with another shape: column `{column}` has {expected} elements in it, {found} in the new arguments: capture again for this shape"
             ),
+            Self::CacheForEach { sets, caches } => {
+                write!(f, "{sets} sets were to go to {caches} caches: each set goes to one cache of its own")
+            }
+            Self::UnequalShapes { set, column, expected, found } if expected == found => write!(
+                f,
+                "set {set} has another shape than set 0: column `{column}` has other elements, another alignment or another purpose"
+            ),
+            Self::UnequalShapes { set, column, expected, found } => write!(
+                f,
+                "set {set} has another shape than set 0: column `{column}` has {found} elements in it, {expected} in set 0"
+            ),
+            Self::InSet { set, device, error } => write!(f, "set {set}, for {device}: {error}"),
             Self::PerThreadStream { device } => write!(
                 f,
                 "the per-thread default stream of {device} is another stream on every thread: make a stream for the cache"

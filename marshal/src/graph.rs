@@ -337,24 +337,13 @@ fn point_ahead<B: Backend>(state: &mut State<B>, graph: &mut B::Graph, slot: &mu
     }
 }
 
-/// The first column in which two layouts differ.
+/// The error that names the first column in which two layouts differ.
 fn other_shape(expected: &Layout, found: &Layout) -> Error {
-    let (mut ours, mut theirs) = (expected.columns().iter(), found.columns().iter());
-    loop {
-        let kind = match (ours.next(), theirs.next()) {
-            (Some(ours), Some(theirs)) if ours == theirs => continue,
-            (Some(ours), Some(theirs)) if ours.name == theirs.name => {
-                ErrorKind::OtherShape { column: theirs.name, expected: ours.len, found: theirs.len }
-            }
-            (_, Some(theirs)) => ErrorKind::OtherShape { column: theirs.name, expected: 0, found: theirs.len },
-            (Some(ours), None) => ErrorKind::OtherShape { column: ours.name, expected: ours.len, found: 0 },
-            // They are of one shape: the arguments are others than a moment ago.
-            (None, None) => {
-                ErrorKind::Changed { column: "(last)", expected: expected.copy_bytes(), found: found.copy_bytes() }
-            }
-        };
-        return Error::new(kind);
-    }
+    Error::new(match expected.first_difference(found) {
+        Some((column, expected, found)) => ErrorKind::OtherShape { column, expected, found },
+        // They are of one shape: the arguments are others than a moment ago.
+        None => ErrorKind::Changed { column: "(last)", expected: expected.copy_bytes(), found: found.copy_bytes() },
+    })
 }
 
 impl<R: fmt::Debug, B: Backend> fmt::Debug for CapturedGraph<R, B> {

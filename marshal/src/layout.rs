@@ -52,6 +52,17 @@ impl ColumnLayout {
             && (core::ptr::eq(self.name, spec.name()) || self.name == spec.name())
     }
 
+    /// Whether both are the same column of two layouts, as far as it says so itself: offset and padding follow from the others.
+    #[inline]
+    fn is_like(&self, other: &Self) -> bool {
+        self.len == other.len
+            && self.content == other.content
+            && self.element_type == other.element_type
+            && self.alignment == other.alignment
+            && self.part == other.part
+            && (core::ptr::eq(self.name, other.name) || self.name == other.name)
+    }
+
     /// Whether `name` is `field` or `field.part`.
     fn is_named(&self, name: &str) -> bool {
         match (self.part, name.strip_prefix(self.name)) {
@@ -150,6 +161,31 @@ impl Layout {
 
     pub(crate) fn bounds(&self) -> &Bounds {
         &self.bounds
+    }
+
+    /// Whether both are of one shape: equality, by what all else follows from, and at once where they are one and the same.
+    #[inline]
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.columns, &other.columns);
+        Arc::ptr_eq(ours, theirs)
+            || ours.len() == theirs.len() && ours.iter().zip(&**theirs).all(|(ours, theirs)| ours.is_like(theirs))
+    }
+
+    /// The first column that differs, and its elements here and in `other`; 0 where there is no such column.
+    #[cold]
+    pub(crate) fn first_difference(&self, other: &Self) -> Option<(&'static str, u64, u64)> {
+        let (mut ours, mut theirs) = (self.columns.iter(), other.columns.iter());
+        loop {
+            match (ours.next(), theirs.next()) {
+                (Some(ours), Some(theirs)) if ours == theirs => {}
+                (Some(ours), Some(theirs)) if ours.name == theirs.name => {
+                    return Some((ours.name, ours.len, theirs.len));
+                }
+                (_, Some(theirs)) => return Some((theirs.name, 0, theirs.len)),
+                (Some(ours), None) => return Some((ours.name, ours.len, 0)),
+                (None, None) => return None,
+            }
+        }
     }
 
     /// The error of an image of `available` bytes, which are too few: it names the first column that does not fit with its padding.

@@ -38,6 +38,7 @@
 //!
 //! - [`DeviceArgs`]: what uploads. Derived for structs of [columns](Column), and with `#[device(row)]` for slices of a struct of
 //!   plain values, which become columns. References, tuples and a [`Batch`] of sets are sets again.
+//!   [`upload_each`] takes sets of one shape to a device each.
 //! - [`Ragged`]: rows of different lengths. [`Scratch`]: columns that kernels write, which never travel; [`Uploaded::fetch`] copies
 //!   one back.
 //! - [`Element`]: what stands in a column. [`vector`]: CUDA's vector types. [`narrow`](fn@narrow): `usize` lengths into narrower columns,
@@ -116,6 +117,7 @@ mod pack;
 mod pointer;
 mod policy;
 mod ragged;
+mod replicas;
 mod room;
 mod scratch;
 mod session;
@@ -149,6 +151,7 @@ pub use crate::narrow::narrow;
 pub use crate::pointer::{DeviceColumn, DevicePointer};
 pub use crate::policy::{CacheOptions, CacheStats, WhenExhausted};
 pub use crate::ragged::{Offset, Ragged, RaggedPointers};
+pub use crate::replicas::upload_each;
 pub use crate::scratch::Scratch;
 pub use crate::spec::{ColumnSpec, Content};
 pub use crate::upload::{OnStream, UploadTarget, Uploaded};

@@ -42,9 +42,27 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
 
     #[inline]
     fn upload_args<A: DeviceArgs + ?Sized>(&self, args: &A) -> Result<Uploaded<A::Pointers, B>, Error> {
-        let mut shape = Shape::default();
-        args.walk(&mut shape)?;
-        let key = shape.finish();
+        self.upload_shaped(fold(args)?, args, None)
+    }
+}
+
+/// The number by which the arguments' shape is looked up.
+#[inline]
+pub(crate) fn fold<A: DeviceArgs + ?Sized>(args: &A) -> Result<u64, Error> {
+    let mut shape = Shape::default();
+    args.walk(&mut shape)?;
+    Ok(shape.finish())
+}
+
+impl<B: Backend> ArgCache<B> {
+    /// Uploads arguments whose folded shape is `key`. Where a block has to be allocated for the layout `like`, it shares that one.
+    #[inline]
+    pub(crate) fn upload_shaped<A: DeviceArgs + ?Sized>(
+        &self,
+        key: u64,
+        args: &A,
+        like: Option<&Layout>,
+    ) -> Result<Uploaded<A::Pointers, B>, Error> {
         let mut session = self.begin()?;
         let pack = |base, bounds: &Bounds, image: &mut [u8]| pack(args, base, bounds, image);
         if session.is_capturing()? {
@@ -70,7 +88,8 @@ impl<B: Backend> UploadTarget for ArgCache<B> {
         let block = match free {
             Some(index) => session.rewrite(key, index, pack)?,
             None => {
-                let layout = args.layout()?;
+                let own = args.layout()?;
+                let layout = like.filter(|like| **like == own).cloned().unwrap_or(own);
                 if layout.size_bytes() == 0 {
                     session.without_bytes(layout)?
                 } else if let Some(index) = session.find_returned(key, &layout) {

@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use super::plan::Plan;
 use super::staging::Lease;
 use crate::backend::{Backend, BatchFailure};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Copies that were submitted. [`wait`](Self::wait) hands out what they fetch.
 ///
@@ -73,6 +73,10 @@ impl<'a, B: Backend> PendingCopies<'a, B> {
         let stream = self.lease.stream();
         if B::is_same_stream(stream, other) {
             return Ok(());
+        }
+        if !B::is_same_device(stream, other) {
+            let (expected, found) = (B::device_name(stream), B::device_name(other));
+            return Err(Error::new(ErrorKind::WrongDevice { expected, found }));
         }
         B::wait(other, &B::record(stream)?)
     }

@@ -117,15 +117,23 @@ impl<B: Backend> Memory<'_, B> {
             Self::Lent(address, lent) if B::is_same_stream(lent, stream) || is_any_thread::<B>(lent, stream) => {
                 Ok(*address)
             }
-            Self::Ordered(..) | Self::Lent(..) => {
-                Err(Error::new(ErrorKind::WrongStream { device: B::device_name(stream) }))
-            }
+            Self::Ordered(_, home) | Self::Lent(_, home) => Err(Error::new(wrong_stream::<B>(home, stream))),
             Self::Tracked(owner) => {
                 let (address, used) = owner.begin(stream)?;
                 uses.push(used);
                 Ok(address)
             }
         }
+    }
+}
+
+/// `home` orders the memory, and the batch is on `stream`.
+#[cold]
+fn wrong_stream<B: Backend>(home: &B::Stream, stream: &B::Stream) -> ErrorKind {
+    if B::is_same_device(home, stream) {
+        ErrorKind::WrongStream { device: B::device_name(stream) }
+    } else {
+        ErrorKind::WrongDevice { expected: B::device_name(home), found: B::device_name(stream) }
     }
 }
 

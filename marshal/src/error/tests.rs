@@ -56,6 +56,27 @@ fn each_kind_says_its_numbers() {
             "the stream is being captured into a graph: a refresh has to wait until the capture has ended",
         ),
         (
+            ErrorKind::CacheForEach { sets: 3, caches: 2 },
+            "3 sets were to go to 2 caches: each set goes to one cache of its own",
+        ),
+        (
+            ErrorKind::UnequalShapes { set: 1, column: "m", expected: 8, found: 9 },
+            "set 1 has another shape than set 0: column `m` has 9 elements in it, 8 in set 0",
+        ),
+        (
+            ErrorKind::UnequalShapes { set: 1, column: "m", expected: 8, found: 8 },
+            "set 1 has another shape than set 0: column `m` has other elements, another alignment or another purpose",
+        ),
+        (
+            ErrorKind::InSet {
+                set: 1,
+                device: "CUDA device 1".to_owned(),
+                error: Error::new(ErrorKind::NotReserved { needed: 48 }),
+            },
+            "set 1, for CUDA device 1: the stream is being captured into a graph, and this upload would allocate 48 bytes: `reserve` its \
+             layout on the cache before the capture begins (`reserve_sets` for several sets of one shape)",
+        ),
+        (
             ErrorKind::NotInGraph { sets: 2 },
             "the set is none of the 2 that were uploaded while this graph was captured",
         ),
