@@ -15,6 +15,8 @@ cargo llvm-cov clean --workspace
 cargo llvm-cov --no-report --package marshal --no-default-features --features derive,half,float8 \
     --lib --test layout --test messages --test host --test host_backend --test derive
 cargo llvm-cov --no-report --package marshal-derive
+# Of the properties what is not drawn anew each time.
+cargo llvm-cov --no-report --package marshal --no-default-features --features derive,half,float8 --test properties -- corpus found
 # tests and the sources of dependencies are no part of it; the macro's own tests are a file of their own
 report=(--ignore-filename-regex '/tests/|/tests\.rs$|/backend/cuda/|/examples/|/benches/')
 if [ "${1:-}" = --lines ]; then

@@ -10,6 +10,7 @@ mod edges;
 mod graph;
 mod heap;
 mod one_shot;
+mod rare;
 mod rig;
 
 use libtest_mimic::{Arguments, Trial};
@@ -46,5 +47,6 @@ fn main() {
     trials.extend(graph::ALL.iter().map(|&test| on_the_host("graph", test)));
     trials.extend(copies::ALL.iter().map(|&test| on_the_host("copies", test)));
     trials.extend(edges::ALL.iter().map(|&test| on_the_host("edges", test)));
+    trials.extend(rare::ALL.iter().map(|&test| on_the_host("rare", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
