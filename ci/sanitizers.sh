@@ -9,12 +9,13 @@ cd "$(dirname "$0")/.."
 kind=${1:-address}
 shift || true
 target=$(rustc --print host-tuple)
-eval "$(ci/tools.sh)" # the symbolizer: a report without names says little
+# The symbolizer: a report without names says little, and is a report all the same.
+if tools=$(ci/tools.sh); then eval "$tools"; fi
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/sanitizers/$kind"
 export RUSTC_BOOTSTRAP=1
 # Lines for the reports, and no more to write than that.
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
-export ASAN_SYMBOLIZER_PATH=$LLVM_SYMBOLIZER TSAN_SYMBOLIZER_PATH=$LLVM_SYMBOLIZER
+export ASAN_SYMBOLIZER_PATH=${LLVM_SYMBOLIZER:-} TSAN_SYMBOLIZER_PATH=${LLVM_SYMBOLIZER:-}
 
 # With a target named, the flags stay away from macros and build scripts, which run inside of the compiler.
 tests() {

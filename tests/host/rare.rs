@@ -6,7 +6,8 @@ use std::sync::mpsc;
 
 use marshal::host::{HostDevice, HostStream};
 use marshal::{
-    ArgCache, CacheOptions, CopyBatch, CopyStaging, DeviceArgs, Error, ErrorKind, Scratch, Visitor, WhenExhausted,
+    ArgCache, CacheOptions, CopyBatch, CopyStaging, DeviceArgs, DeviceRange, Error, ErrorKind, Scratch, Visitor,
+    WhenExhausted,
 };
 
 pub(crate) const ALL: &[(&str, fn())] = &[
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("the_one_region_is_written_again_once_its_copy_has_run", the_one_region_is_written_again_once_its_copy_has_run),
     ("reserve_finds_the_copies_that_have_run_before_the_last", reserve_finds_the_copies_that_have_run_before_the_last),
     ("a_set_on_its_own_stream_is_a_range_there", a_set_on_its_own_stream_is_a_range_there),
+    ("what_is_fetched_at_an_odd_offset_is_read_all_the_same", what_is_fetched_at_an_odd_offset_is_read_all_the_same),
     ("blocks_of_a_capture_that_was_ended_under_it_count_no_more", {
         blocks_of_a_capture_that_was_ended_under_it_count_no_more
     }),
@@ -188,6 +190,21 @@ fn a_set_on_its_own_stream_is_a_range_there() {
     let _ = batch.dtoh_owned(lent.range(lent.bytes).unwrap()).unwrap();
     let error = marshal::Error::from(batch.submit().unwrap_err());
     assert!(matches!(error.kind(), ErrorKind::WrongStream { .. }), "{error}");
+}
+
+fn what_is_fetched_at_an_odd_offset_is_read_all_the_same() {
+    let stream = HostDevice::new().stream();
+    let buffer = stream.clone_htod(&[1_u8, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    let at = |offset| buffer.pointer().checked_add(offset).unwrap();
+    let mut batch = CopyBatch::<marshal::host::Host>::new(&CopyStaging::new(&stream));
+    // SAFETY: the buffer is not used on another stream, and outlives the copies.
+    let (bytes, words) = unsafe { (DeviceRange::from_raw(at(0), 3), DeviceRange::from_raw(at(3).cast::<u32>(), 1)) };
+    let (bytes, words) = (batch.dtoh_owned(bytes).unwrap(), batch.dtoh_owned(words).unwrap());
+    let pending = batch.submit().unwrap();
+    // In the order of its own stream already.
+    pending.order_before(&stream).unwrap();
+    let fetched = pending.wait().unwrap();
+    assert_eq!((fetched.to_vec(&bytes), fetched.to_vec(&words)), (vec![1, 2, 3], vec![0x0706_0504]));
 }
 
 /// Ends its stream's capture in the walk of that number.
