@@ -12,6 +12,7 @@ mod heap;
 mod one_shot;
 mod rare;
 mod rig;
+mod soak;
 
 use libtest_mimic::{Arguments, Trial};
 use marshal::host::HostDevice;
@@ -48,5 +49,6 @@ fn main() {
     trials.extend(copies::ALL.iter().map(|&test| on_the_host("copies", test)));
     trials.extend(edges::ALL.iter().map(|&test| on_the_host("edges", test)));
     trials.extend(rare::ALL.iter().map(|&test| on_the_host("rare", test)));
+    trials.extend(soak::ALL.iter().map(|&test| on_the_host("soak", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
