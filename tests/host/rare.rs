@@ -3,8 +3,9 @@
 
 use std::cell::Cell;
 use std::sync::mpsc;
+use std::time::Duration;
 
-use marshal::host::{HostDevice, HostStream};
+use marshal::host::{HostDevice, HostOptions, HostStream};
 use marshal::{
     ArgCache, CacheOptions, CopyBatch, CopyStaging, DeviceArgs, DeviceRange, Error, ErrorKind, Scratch, Visitor,
     WhenExhausted,
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("the_one_region_goes_from_an_upload_into_a_graph", the_one_region_goes_from_an_upload_into_a_graph),
     ("the_one_region_is_written_again_once_its_copy_has_run", the_one_region_is_written_again_once_its_copy_has_run),
     ("reserve_finds_the_copies_that_have_run_before_the_last", reserve_finds_the_copies_that_have_run_before_the_last),
+    ("a_region_without_a_fence_behind_its_copy_is_waited_for", a_region_without_a_fence_behind_its_copy_is_waited_for),
     ("a_set_on_its_own_stream_is_a_range_there", a_set_on_its_own_stream_is_a_range_there),
     ("what_is_fetched_at_an_odd_offset_is_read_all_the_same", what_is_fetched_at_an_odd_offset_is_read_all_the_same),
     ("blocks_of_a_capture_that_was_ended_under_it_count_no_more", {
@@ -172,6 +174,29 @@ fn reserve_finds_the_copies_that_have_run_before_the_last() {
     assert_eq!(cache.stats().staging_bytes, 2 << 20, "the region of the first copy is free");
     drop(busy);
     stream.synchronize().unwrap();
+}
+
+fn a_region_without_a_fence_behind_its_copy_is_waited_for() {
+    // Nothing runs before it is waited for.
+    let lazy = HostOptions { polls: 1000, patience: Duration::from_secs(60), ..HostOptions::default() };
+    let stream = HostDevice::with_options(lazy).stream();
+    let options = CacheOptions {
+        staging_bytes: 64 * 512 + (2 << 20),
+        when_exhausted: WhenExhausted::Wait,
+        ..CacheOptions::default()
+    };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    // Two of 64 small regions take turns, behind fences that are 32 copies apart.
+    let held: Vec<_> = (0..62).map(|byte| bytes(byte).upload(&cache).unwrap()).collect();
+    // A large copy has a fence of its own, which says nothing of the copies behind it.
+    drop(Bytes { bytes: vec![1; 1 << 20] }.upload(&cache).unwrap());
+    for byte in 101..=110 {
+        drop(bytes(byte).upload(&cache).unwrap());
+    }
+    assert_eq!(bytes(111).upload(&cache).unwrap().read_back().unwrap(), [111; 256]);
+    let stats = cache.stats();
+    assert!(stats.waits != 0 && stats.staging_bytes == 64 * 512 + (2 << 20), "{stats:?}");
+    drop(held);
 }
 
 fn a_set_on_its_own_stream_is_a_range_there() {
