@@ -33,6 +33,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("blocks_of_a_capture_that_was_ended_under_it_count_no_more", {
         blocks_of_a_capture_that_was_ended_under_it_count_no_more
     }),
+    ("staging_of_which_a_graph_has_a_part_stays", staging_of_which_a_graph_has_a_part_stays),
 ];
 
 #[derive(DeviceArgs)]
@@ -111,6 +112,21 @@ fn a_refresh_takes_the_region_of_a_block_that_nobody_holds() {
     assert_eq!(cache.stats().evictions, 1);
     graph.launch().unwrap();
     assert_eq!(graph.sets().read_back().unwrap(), [2; 256]);
+}
+
+fn staging_of_which_a_graph_has_a_part_stays() {
+    let stream = HostDevice::new().stream();
+    let cache = with_regions(&stream, 4);
+    cache.reserve(&bytes(0).layout().unwrap()).unwrap();
+    let graph = cache.capture(|_| bytes(1).upload(&cache)).unwrap();
+    // All four regions are of the graph's size, and three of them are nobody's: they go together or not at all.
+    let larger = Bytes { bytes: vec![5; 1024] };
+    let error = larger.upload(&cache).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::StagingFull { needed: 1024, available: 0 });
+    assert_eq!(cache.stats().staging_bytes, 2048);
+    drop(graph);
+    assert_eq!(larger.upload(&cache).unwrap().read_back().unwrap(), [5; 1024]);
+    assert_eq!(cache.stats().staging_bytes, 2048);
 }
 
 #[derive(DeviceArgs)]
