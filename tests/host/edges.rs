@@ -142,6 +142,13 @@ fn launches_leave_fences_behind_them() {
     // One each half of the 64 regions that staging of this size has.
     assert_eq!(device.counters().events - before, 2);
 
+    let other = ArgCache::new(&stream).unwrap();
+    other.reserve_sets(&args.layout().unwrap(), 2).unwrap();
+    let pair = other.capture(|_| Ok((args.upload(&other)?, args.upload(&other)?))).unwrap();
+    let before = device.counters().events;
+    (0..64).for_each(|_| pair.launch().unwrap());
+    assert_eq!(device.counters().events - before, 4, "each launch takes two regions");
+
     let empty = cache.capture(|_| Ok(())).unwrap();
     let before = device.counters().events;
     (0..64).for_each(|_| empty.launch().unwrap());
