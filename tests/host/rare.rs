@@ -34,6 +34,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
         blocks_of_a_capture_that_was_ended_under_it_count_no_more
     }),
     ("staging_of_which_a_graph_has_a_part_stays", staging_of_which_a_graph_has_a_part_stays),
+    ("a_block_without_an_image_takes_the_region_of_another", a_block_without_an_image_takes_the_region_of_another),
 ];
 
 #[derive(DeviceArgs)]
@@ -112,6 +113,22 @@ fn a_refresh_takes_the_region_of_a_block_that_nobody_holds() {
     assert_eq!(cache.stats().evictions, 1);
     graph.launch().unwrap();
     assert_eq!(graph.sets().read_back().unwrap(), [2; 256]);
+}
+
+fn a_block_without_an_image_takes_the_region_of_another() {
+    let stream = HostDevice::new().stream();
+    let cache = with_regions(&stream, 2);
+    cache.reserve(&bytes(0).layout().unwrap()).unwrap();
+    // It comes back from the graph without an image.
+    drop(cache.capture(|_| bytes(1).upload(&cache)).unwrap());
+    let others = [1, 2].map(|byte| Bytes { bytes: vec![byte; 192] }.upload(&cache).unwrap());
+    let error = bytes(2).upload(&cache).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::StagingFull { needed: 512, available: 0 });
+    drop(others);
+    stream.synchronize().unwrap();
+    assert_eq!(bytes(3).upload(&cache).unwrap().read_back().unwrap(), [3; 256]);
+    let stats = cache.stats();
+    assert_eq!((stats.allocations, stats.evictions, stats.staging_bytes), (3, 1, 1024));
 }
 
 fn staging_of_which_a_graph_has_a_part_stays() {
