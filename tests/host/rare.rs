@@ -35,6 +35,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     }),
     ("staging_of_which_a_graph_has_a_part_stays", staging_of_which_a_graph_has_a_part_stays),
     ("a_block_without_an_image_takes_the_region_of_another", a_block_without_an_image_takes_the_region_of_another),
+    ("shapes_of_one_size_are_reserved_staging_together", shapes_of_one_size_are_reserved_staging_together),
 ];
 
 #[derive(DeviceArgs)]
@@ -207,6 +208,21 @@ fn reserve_finds_the_copies_that_have_run_before_the_last() {
     assert_eq!(cache.stats().staging_bytes, 2 << 20, "the region of the first copy is free");
     drop(busy);
     stream.synchronize().unwrap();
+}
+
+fn shapes_of_one_size_are_reserved_staging_together() {
+    let stream = HostDevice::new().stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let of = |len| Bytes { bytes: vec![1; len] };
+    // 64 regions of the least size at a time, two of this one.
+    for len in [100, 200, 300, 1 << 20, (1 << 20) - 100, (1 << 20) - 200] {
+        cache.reserve(&of(len).layout().unwrap()).unwrap();
+    }
+    assert_eq!(cache.stats().staging_bytes, 64 * 512 + (4 << 20));
+    stream.begin_capture().unwrap();
+    let sets = [1 << 20, (1 << 20) - 100, (1 << 20) - 200].map(|len| of(len).upload(&cache).map(drop));
+    assert_eq!(sets, [Ok(()), Ok(()), Ok(())]);
+    drop(stream.end_capture().unwrap());
 }
 
 fn a_region_without_a_fence_behind_its_copy_is_waited_for() {
