@@ -14,7 +14,7 @@ if [ ${#targets[@]} -eq 0 ]; then targets=(layout cache derive); fi
 artifacts=${ARTIFACTS:-fuzz/artifacts}
 
 if ! command -v "${CXX:-c++}" >/dev/null; then
-    echo "fuzz: not run, no C++ compiler"
+    echo 'fuzz targets: NOT CHECKED, there is no C++ compiler'
     exit 0
 fi
 

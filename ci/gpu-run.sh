@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Runs what ci/gpu-bundle.sh built, on a machine with an NVIDIA GPU: the tests, the example with each of its consumers, the
-# comparison with what people use, and compute-sanitizer over tests and example. Needs the driver, NVRTC and cuBLAS, and for two of the
-# peers a python3 with PyTorch and CuPy; neither Rust nor a network. Under twelve minutes.
+# comparison with what people use, and compute-sanitizer (memcheck, initcheck, racecheck, synccheck) over tests and example. Needs the
+# driver, NVRTC and cuBLAS, and for two of the peers a python3 with PyTorch and CuPy; neither Rust nor a network. Under fifteen minutes,
+# and the soak.
 # usage: ci/gpu-run.sh [RESULTS] [BUNDLE]
 #   RESULTS   where the output of every step goes                  [docs/results of the repository, or results of the bundle]
 #   BUNDLE    the folder that was built   [the script's own folder if it is a bundle, else gpu-bundle of the repository]
 #   CUDA_HOME a CUDA toolkit to prefer over those found
 #   PEERS     more options of the comparison, such as --quick
+#   SOAK      how many seconds everything runs at once, for a run that shows that nothing is left behind: 300  [4, among the tests]
 # Ends with one summary; exits non-zero when a step failed, or when there is no GPU. A step that could not run (no
 # compute-sanitizer, say) is reported as not run.
 set -euo pipefail
@@ -53,7 +55,9 @@ for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/compute-sanitizer}" "$(command -v 
 done
 
 # Every step has a limit, and all together this one, in seconds.
-deadline=700
+soak=${SOAK:-0}
+unset SOAK # of the tests beside it
+deadline=$((900 + soak))
 summary=()
 failures=0
 
@@ -114,6 +118,12 @@ if grep -q '^test result: ok\. 0 passed' "$results/cuda.txt"; then
     failures=$((failures + 1))
 fi
 
+if [ "$soak" -gt 0 ]; then
+    step soak $((soak + 60)) env SOAK="$soak" tests/cuda cuda::soak:: --nocapture
+else
+    not_run soak "SOAK=300 asks for it"
+fi
+
 if [ -x grouped_gemm ]; then
     step example 90 ./grouped_gemm --backend cuda --require-all
 else
@@ -136,7 +146,7 @@ step bench-copies 90 ./bench-copies
 # Of the tests those that upload, in short: what works on gigabytes or keeps a stream busy takes minutes under the tools.
 uploads=(cuda::created:: --skip every_order --skip dropped --skip eight --skip through_on --skip ten_thousand
     --skip thousand --skip random --skip exhausted --skip another_stream --skip launched_with)
-for tool in memcheck initcheck; do
+for tool in memcheck initcheck racecheck synccheck; do
     if [ -z "$sanitizer" ]; then
         not_run "$tool" "no compute-sanitizer"
         continue

@@ -3,6 +3,9 @@
 //! It is a model, not the code: the same steps in the same order with loom's types (`cache.rs` tells the protocol, `block.rs` has
 //! the counter). A block's bytes are a cell that loom watches: a write beside a read, or one that is not ordered behind it, fails.
 
+#[path = "loom/ring.rs"]
+mod ring;
+
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Mutex};

@@ -1,11 +1,13 @@
 //! What values say of themselves, in messages and in a debugger: the sentences that a user reads, written out.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::mpsc;
 
 use marshal::host::HostDevice;
+use marshal::vector::{Float4, UChar2};
 use marshal::{
     Alignment, ArgCache, Batch, CacheOptions, ColumnSpec, Content, CopyBatch, CopyStaging, DeviceArgs, DevicePointer,
-    ErrorKind, Layout, Ragged, Scratch,
+    DeviceRange, DeviceRangeMut, ErrorKind, Layout, Ragged, Scratch,
 };
 
 #[derive(Clone, Debug, DeviceArgs)]
@@ -127,6 +129,41 @@ fn caches_graphs_and_streams_are_shown_by_their_device() {
     assert!(format!("{stream:?}").starts_with("HostStream"));
     let graph = cache.capture(|_| Ok(5)).unwrap();
     assert_eq!(format!("{graph:?}"), "CapturedGraph { sets: 5, .. }");
+
+    let fresh = format!("{:?}", HostDevice::new());
+    assert!(fresh.contains("counters: Counters { device_allocs: 0, "), "{fresh}");
+    let (sender, shown) = mpsc::channel();
+    stream.begin_capture().unwrap();
+    stream.launch(move |memory| sender.send(format!("{memory:?}")).unwrap()).unwrap();
+    let graph = stream.end_capture().unwrap();
+    assert_eq!(format!("{graph:?}"), "HostGraph { nodes: [Launch { stream: 0 }], .. }");
+    graph.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(shown.recv().unwrap(), "DeviceMemory { stream: 0, .. }");
+}
+
+#[test]
+fn lengths_and_lanes_are_what_was_put_in() {
+    /// By the trait: these are `Copy`, and lints would have it so.
+    fn twin<T: Clone>(of: &T) -> T {
+        of.clone()
+    }
+    let stream = HostDevice::new().stream();
+    let dev = args().upload(&stream).unwrap();
+    assert_eq!(twin(&dev.counts).pointer(), dev.counts.pointer());
+    assert_eq!(format!("{:?}", twin(&dev.rows)), format!("{:?}", dev.rows));
+    assert_eq!(format!("{:?}", twin(&args().sums)), "Scratch(2 x f64, Uninit)");
+    assert_eq!(Batch::new(vec![bytes(&[1]), bytes(&[2, 3])]).sets()[1].bytes, [2, 3]);
+
+    let (mut some, mut none) = (stream.alloc::<u16>(3).unwrap(), stream.alloc::<u16>(0).unwrap());
+    assert_eq!((some.len(), some.is_empty(), none.len(), none.is_empty()), (3, false, 0, true));
+    let range = DeviceRangeMut::from(&mut some);
+    assert_eq!((range.len(), range.is_empty()), (3, false));
+    assert_eq!(format!("{range:?}"), "DeviceRangeMut { len: 3, .. }");
+    assert!(DeviceRangeMut::from(&mut none).is_empty() && DeviceRange::from(&none).is_empty());
+
+    assert_eq!(<[f32; 4]>::from(Float4::from([1.0, 2.0, 3.0, 4.0])), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(<[u8; 2]>::from(UChar2 { x: 5, y: 6 }), [5, 6]);
 }
 
 #[test]

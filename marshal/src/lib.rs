@@ -82,7 +82,7 @@
 //! # Features
 //!
 //! `derive` and `cuda`, both on by default. Without `cuda` there is no trace of cudarc. `half` and `float8` make the small floats
-//! of those crates elements, and give them their names in [`cuda_header`]: `f16`, `bf16`, and the 8-bit ones.
+//! of those crates elements, and give them their names in [`cuda_header`](fn@cuda_header): `f16`, `bf16`, and the 8-bit ones.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("marshal needs a host with 64-bit addresses, as CUDA does");

@@ -10,6 +10,7 @@ pub(crate) mod columns;
 pub(crate) mod copies;
 pub(crate) mod elements;
 pub(crate) mod graph;
+pub(crate) mod soak;
 pub(crate) mod upload;
 
 pub(crate) type Snapshot = Box<dyn FnOnce() -> Vec<u8> + Send>;

@@ -12,6 +12,7 @@ pub(crate) mod header;
 pub(crate) mod kernels;
 pub(crate) mod lifetimes;
 pub(crate) mod scratch;
+pub(crate) mod soak;
 pub(crate) mod staging;
 pub(crate) mod streams;
 
@@ -35,6 +36,7 @@ pub(crate) fn all() -> Vec<(String, i32, Run)> {
         ("kernels", kernels::ALL),
         ("header", header::ALL),
         ("devices", devices::ALL),
+        ("soak", soak::ALL),
     ];
     let named = |(module, tests): (&str, &[Test])| -> Vec<(String, i32, Run)> {
         let devices = if module == "devices" { 2 } else { 1 };

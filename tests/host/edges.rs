@@ -21,6 +21,9 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("an_upload_waits_for_a_region_where_it_was_told_to", an_upload_waits_for_a_region_where_it_was_told_to),
     ("a_read_of_more_than_there_can_be_is_reported", a_read_of_more_than_there_can_be_is_reported),
     ("a_kernel_may_panic_with_any_value", a_kernel_may_panic_with_any_value),
+    ("the_block_that_was_used_last_stays_whichever_it_is", the_block_that_was_used_last_stays_whichever_it_is),
+    ("of_free_blocks_the_one_that_was_used_last_is_written", of_free_blocks_the_one_that_was_used_last_is_written),
+    ("rows_that_differ_before_their_last_tile_are_copied", rows_that_differ_before_their_last_tile_are_copied),
 ];
 
 /// Its walks differ: each has one byte that travels, and as many of either kind of scratch as the list says.
@@ -139,6 +142,13 @@ fn launches_leave_fences_behind_them() {
     // One each half of the 64 regions that staging of this size has.
     assert_eq!(device.counters().events - before, 2);
 
+    let other = ArgCache::new(&stream).unwrap();
+    other.reserve_sets(&args.layout().unwrap(), 2).unwrap();
+    let pair = other.capture(|_| Ok((args.upload(&other)?, args.upload(&other)?))).unwrap();
+    let before = device.counters().events;
+    (0..64).for_each(|_| pair.launch().unwrap());
+    assert_eq!(device.counters().events - before, 4, "each launch takes two regions");
+
     let empty = cache.capture(|_| Ok(())).unwrap();
     let before = device.counters().events;
     (0..64).for_each(|_| empty.launch().unwrap());
@@ -245,4 +255,59 @@ fn a_kernel_may_panic_with_any_value() {
     stream.launch(|_| std::panic::panic_any(5)).unwrap();
     let error = stream.synchronize().unwrap_err();
     assert!(error.to_string().contains("no message"), "{error}");
+}
+
+fn the_block_that_was_used_last_stays_whichever_it_is() {
+    let stream = HostDevice::new().stream();
+    let args = |index: usize| Bytes { bytes: vec![1; 512 - 16 * index] };
+    for oldest in 0..3 {
+        // Room for three of them and no fourth.
+        let options = CacheOptions { device_bytes: 3 * 512, ..CacheOptions::default() };
+        let cache = ArgCache::with_options(&stream, options).unwrap();
+        (0..3).for_each(|index| drop(args(index).upload(&cache).unwrap()));
+        let used = (0..3).filter(|&index| index != oldest);
+        used.clone().for_each(|index| drop(args(index).upload(&cache).unwrap()));
+        drop(args(3).upload(&cache).unwrap());
+        assert_eq!((cache.stats().evictions, cache.stats().byte_hits), (1, 2));
+        used.for_each(|index| drop(args(index).upload(&cache).unwrap()));
+        assert_eq!((cache.stats().evictions, cache.stats().byte_hits), (1, 4), "{oldest} was the one to go");
+    }
+}
+
+fn of_free_blocks_the_one_that_was_used_last_is_written() {
+    let stream = HostDevice::new().stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let args = |byte| Bytes { bytes: vec![byte; 100] };
+    let sets = [1, 2, 3].map(|byte| args(byte).upload(&cache).unwrap());
+    let bases = sets.each_ref().map(|set| set.base());
+    drop(sets);
+    // Found by their bytes, each in turn; what comes next goes where they are.
+    for (byte, base) in [1, 2, 3].into_iter().zip(bases) {
+        assert_eq!(args(byte).upload(&cache).unwrap().base(), base);
+        assert_eq!(args(10 + byte).upload(&cache).unwrap().base(), base);
+    }
+    assert_eq!(cache.stats().allocations, 3);
+}
+
+#[derive(Clone, Copy, DeviceArgs)]
+#[device(row)]
+struct Row {
+    size: [u64; 16],
+    tag: u8,
+}
+
+fn rows_that_differ_before_their_last_tile_are_copied() {
+    let stream = HostDevice::new().stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    // A tile stays in the first-level cache: these are many.
+    let mut rows = vec![Row { size: [7; 16], tag: 1 }; 4000];
+    drop(rows.upload(&cache).unwrap());
+    for (changed, copies) in [(0, 2), (2000, 3), (3999, 4)] {
+        rows[changed].size[15] = 8;
+        let dev = rows.upload(&cache).unwrap();
+        assert_eq!(cache.stats().copies, copies);
+        assert_eq!(dev.read_back().unwrap()[changed * 128 + 120], 8);
+    }
+    drop(rows.upload(&cache).unwrap());
+    assert_eq!((cache.stats().copies, cache.stats().byte_hits), (4, 1));
 }

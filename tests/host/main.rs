@@ -11,7 +11,9 @@ mod graph;
 mod heap;
 mod one_shot;
 mod replicas;
+mod rare;
 mod rig;
+mod soak;
 
 use libtest_mimic::{Arguments, Trial};
 use marshal::host::HostDevice;
@@ -48,5 +50,7 @@ fn main() {
     trials.extend(copies::ALL.iter().map(|&test| on_the_host("copies", test)));
     trials.extend(edges::ALL.iter().map(|&test| on_the_host("edges", test)));
     trials.extend(replicas::ALL.iter().map(|&test| on_the_host("replicas", test)));
+    trials.extend(rare::ALL.iter().map(|&test| on_the_host("rare", test)));
+    trials.extend(soak::ALL.iter().map(|&test| on_the_host("soak", test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

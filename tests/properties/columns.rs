@@ -1,7 +1,7 @@
 //! Argument sets whose columns are drawn: as many as a case says, of the types that it says.
 
 use bytemuck::{CheckedBitPattern, Pod, Zeroable};
-use marshal::{Alignment, ColumnSpec, DeviceArgs, DevicePointer, Element, Error, Visitor};
+use marshal::{Alignment, ColumnSpec, Content, DeviceArgs, DevicePointer, Element, Error, Visitor};
 
 /// Something to do with an element type that is known when the case is.
 pub(crate) trait OnType {
@@ -80,6 +80,8 @@ pub(crate) struct Column {
     pub(crate) seed: u8,
     /// Says the last byte.
     pub(crate) last: u8,
+    /// What is not copied has no bytes to say.
+    pub(crate) content: Content,
 }
 
 impl Column {
@@ -94,7 +96,18 @@ impl Column {
             alignment: Self::ALIGNMENTS[pick(alignment)],
             seed,
             last: seed,
+            content: Content::Copied,
         }
+    }
+
+    /// As [`read`](Self::read), but now and then a column of scratch.
+    pub(crate) fn read_any(bytes: [u8; 4]) -> Self {
+        let content = match bytes[2] / 16 {
+            12 | 13 => Content::Zeroed,
+            14 | 15 => Content::Uninit,
+            _ => Content::Copied,
+        };
+        Self { content, ..Self::read(bytes) }
     }
 
     /// Never 0: no byte is taken for padding, and every pointer is one.
@@ -138,7 +151,7 @@ impl DeviceArgs for Columns {
         let mut pointers = [None; MOST];
         for ((column, name), pointer) in self.0.iter().zip(NAMES).zip(&mut pointers) {
             let spec = ColumnSpec::new(name).with_alignment(Alignment::try_from(column.alignment)?);
-            *pointer = Some(column.kind.on(Visit { spec, bytes: column.bytes(), visitor })?);
+            *pointer = Some(column.kind.on(Visit { spec, column, visitor })?);
         }
         Ok(pointers)
     }
@@ -146,7 +159,7 @@ impl DeviceArgs for Columns {
 
 struct Visit<'v, V> {
     spec: ColumnSpec,
-    bytes: Vec<u8>,
+    column: &'v Column,
     visitor: &'v mut V,
 }
 
@@ -154,9 +167,15 @@ impl<V: Visitor> OnType for Visit<'_, V> {
     type Output = Result<Bound, Error>;
 
     fn on<T: Element + CheckedBitPattern>(self) -> Result<Bound, Error> {
-        let elements: Vec<T> =
-            self.bytes.chunks_exact(size_of::<T>()).map(bytemuck::checked::pod_read_unaligned).collect();
-        let column = self.visitor.column(self.spec, &elements)?;
+        let column = match self.column.content {
+            Content::Copied => {
+                let bytes = self.column.bytes();
+                let elements: Vec<T> =
+                    bytes.chunks_exact(size_of::<T>()).map(bytemuck::checked::pod_read_unaligned).collect();
+                self.visitor.column(self.spec, &elements)?
+            }
+            scratch => self.visitor.scratch::<T>(self.spec, scratch, self.column.len)?,
+        };
         Ok(Bound { address: column.pointer().address(), len: column.len() })
     }
 }

@@ -86,6 +86,15 @@ fn each_kind_says_its_numbers() {
              shape",
         ),
         (
+            ErrorKind::OtherShape { column: "m", expected: 3, found: 3 },
+            "the graph was captured with another shape: column `m` has other elements, another alignment or another purpose in the new \
+             arguments: capture again for this shape",
+        ),
+        (
+            ErrorKind::StillLent,
+            "a set of the graph is lent to another stream, and a launch would write it: drop what `on` returned first",
+        ),
+        (
             ErrorKind::PerThreadStream { device: "device 0".to_owned() },
             "the per-thread default stream of device 0 is another stream on every thread: make a stream for the cache",
         ),

@@ -9,7 +9,7 @@ use marshal::{Alignment, CapturedGraph, DeviceArgs, Error, ErrorKind, Layout, Up
 use super::ops::{Args, Capture, Meanwhile};
 use super::run::{Content, Held, Run, Set, index};
 use crate::columns::{Columns, Pointers};
-use crate::oracle;
+use crate::oracle::{self, Image};
 
 /// A graph, and what its next launch brings.
 pub(crate) struct Replay {
@@ -33,6 +33,9 @@ pub(crate) struct Node {
     on_device: Content,
     // None for a set without bytes.
     kernel: Option<usize>,
+    // None for a set without zeroed scratch, which is of so many bytes.
+    zero_kernel: Option<usize>,
+    zeroed_bytes: usize,
 }
 
 impl Replay {
@@ -118,7 +121,7 @@ impl Run<'_> {
     /// A kernel for the set, and what the model has to know of it.
     fn node(&mut self, args: Args, columns: Columns, set: &Uploaded<Pointers, Host>) -> Result<Node, Error> {
         self.model.uploads += 1;
-        let next = oracle::image(&columns.0).bytes;
+        let Image { bytes: next, zeroed, .. } = oracle::image(&columns.0);
         let mut node = Node {
             layout: set.layout(),
             base: set.base().address(),
@@ -127,6 +130,8 @@ impl Run<'_> {
             shape: args.shape,
             on_device: Content::default(),
             kernel: None,
+            zero_kernel: None,
+            zeroed_bytes: zeroed.len(),
         };
         assert_eq!(node.layout, columns.layout().unwrap());
         if !node.next.is_empty() {
@@ -134,6 +139,8 @@ impl Run<'_> {
             self.home.launch(read)?;
             node.kernel = Some(kernel);
         }
+        // Each launch finds it zero, and leaves it otherwise.
+        node.zero_kernel = self.use_scratch(set, zeroed)?;
         Ok(node)
     }
 
@@ -189,6 +196,9 @@ impl Run<'_> {
             return self.model.expect_failure(&error);
         }
         for node in nodes {
+            if let Some(kernel) = node.zero_kernel {
+                self.model.expect(kernel, &vec![0; node.zeroed_bytes]);
+            }
             let Some(kernel) = node.kernel else { continue };
             self.model.expect(kernel, &node.next);
             *node.on_device.borrow_mut() = Some(node.next.clone());
@@ -229,7 +239,7 @@ impl Run<'_> {
         let Some(index) = index(set, replay.sets()) else { return };
         let (set, node) = (Arc::clone(&replay.sets()[index]), &replay.nodes[index]);
         let (content, generation) = (Rc::clone(&node.on_device), Some(node.generation));
-        self.held.push(Held { set, content, generation, is_eager: false });
+        self.held.push(Held { set, content, zeroed: 0..0, generation, is_eager: false });
     }
 
     pub(crate) fn drop_graph(&mut self, graph: usize) {

@@ -1,5 +1,6 @@
 //! The cache against a model, over whole programs.
 
+mod batch;
 mod capture;
 mod model;
 pub(crate) mod ops;

@@ -59,6 +59,11 @@ impl Model {
         (kernel, read)
     }
 
+    /// A kernel that writes over all of that scratch.
+    pub(crate) fn dirt(from: DevicePointer<u8>, len: usize) -> impl FnMut(&DeviceMemory) + Send + 'static {
+        move |memory: &DeviceMemory| memory.write_at(from, &vec![0xd1_u8; len])
+    }
+
     /// The kernel runs once more, and has to read `bytes`.
     pub(crate) fn expect(&mut self, kernel: usize, bytes: &[u8]) {
         self.expected[kernel].push_back(bytes.to_vec());

@@ -1,7 +1,7 @@
 //! What a program may do with a cache, one step at a time.
 
-use marshal::WhenExhausted;
 use marshal::host::Call;
+use marshal::{Content, WhenExhausted};
 
 use crate::columns::{Column, Columns};
 
@@ -69,6 +69,17 @@ pub(crate) enum Op {
         call: Call,
         nth: u64,
     },
+    /// Gives a batch of copies to the stream: from some sets to the host, from one to the buffer, and from the host to it.
+    Batch {
+        set: usize,
+        sets: usize,
+        byte: u8,
+    },
+    /// Waits for a batch, or lets it go.
+    Settle {
+        batch: usize,
+        wait: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -123,8 +134,7 @@ pub(crate) const WIDTH: usize = 4;
 
 impl Case {
     pub(crate) fn read(header: Header, shapes: &[Vec<[u8; 4]>], ops: &[Step]) -> Self {
-        let mut shapes: Vec<Vec<Column>> =
-            shapes.iter().map(|columns| columns.iter().take(WIDTH).copied().map(Column::read).collect()).collect();
+        let mut shapes: Vec<Vec<Column>> = shapes.iter().map(|columns| shape(columns)).collect();
         if shapes.is_empty() {
             shapes.push(vec![Column::read([0, 1, 0, 0])]);
         }
@@ -175,6 +185,9 @@ impl Op {
         let args = |shape: u8, fill: u8| Args { shape: usize::from(shape) % shapes, fill: fill % 4 };
         let [x, y] = [a, b].map(usize::from);
         match code % 32 {
+            // A part of the uploads and drops, so that all others keep their meaning.
+            5 if e % 4 == 3 => Self::Batch { set: x, sets: usize::from(c % 4), byte: d },
+            7 if e % 4 == 3 => Self::Settle { batch: x, wait: c % 4 != 0 },
             0..=5 => Self::Upload { args: args(a, b), hold: c % 2 == 1 },
             6 | 7 => Self::Drop { set: x },
             8 => Self::Look { set: x },
@@ -208,4 +221,11 @@ impl Op {
             _ => Self::Upload { args: args(a, b), hold: true },
         }
     }
+}
+
+/// Columns, some of them scratch where others are copied: what is scratch alone makes no copy to count.
+fn shape(columns: &[[u8; 4]]) -> Vec<Column> {
+    let read = |read: fn([u8; 4]) -> Column| columns.iter().take(WIDTH).copied().map(read).collect::<Vec<_>>();
+    let any = read(Column::read_any);
+    if any.iter().any(|column| column.content == Content::Copied && column.len != 0) { any } else { read(Column::read) }
 }

@@ -1,5 +1,6 @@
 //! One program, on the host backend and in the model at once.
 
+use core::ops::Range;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use marshal::host::{Host, HostDevice, HostOptions, HostStream};
-use marshal::{ArgCache, CacheOptions, DeviceArgs, Uploaded};
+use marshal::{ArgCache, CacheOptions, Content as Purpose, DeviceArgs, Error, Uploaded};
 
+use super::batch::Batches;
 use super::capture::Replay;
 use super::model::Model;
 use super::ops::{Args, Case, Op};
 use crate::columns::{Columns, Pointers};
-use crate::oracle;
+use crate::oracle::{self, Image};
 
 pub(crate) type Set = Arc<Uploaded<Pointers, Host>>;
 
@@ -24,6 +26,8 @@ pub(crate) type Content = Rc<RefCell<Option<Vec<u8>>>>;
 pub(crate) struct Held {
     pub(crate) set: Set,
     pub(crate) content: Content,
+    /// Of its block, for the upload to zero.
+    pub(crate) zeroed: Range<usize>,
     /// Of the cache's blocks; `None` for one that is not of the cache.
     pub(crate) generation: Option<u64>,
     /// An upload of equal bytes has to find it.
@@ -38,6 +42,7 @@ pub(crate) struct Run<'c> {
     pub(crate) cache: Rc<ArgCache<Host>>,
     pub(crate) held: Vec<Held>,
     pub(crate) graphs: Vec<Replay>,
+    pub(crate) batches: Batches,
     pub(crate) model: Model,
     /// Whether it is known which blocks are in use: what a graph of the user's own has left, comes back when it likes.
     pub(crate) knows_blocks: bool,
@@ -73,7 +78,9 @@ impl<'c> Run<'c> {
         };
         let cache = Rc::new(ArgCache::with_options(&home, options).unwrap());
         let model = Model::new(case.options.clone());
-        Self { case, device, home, others, cache, held: Vec::new(), graphs: Vec::new(), model, knows_blocks: true }
+        let batches = Batches::new(&home);
+        let (held, graphs, knows_blocks) = (Vec::new(), Vec::new(), true);
+        Self { case, device, home, others, cache, held, graphs, batches, model, knows_blocks }
     }
 
     fn step(&mut self, op: &Op) {
@@ -116,21 +123,58 @@ impl<'c> Run<'c> {
                 self.device.fail(call, nth);
                 self.model.arm(call);
             }
+            Op::Batch { set, sets, byte } => {
+                self.batches.submit(&self.home, &mut self.model, &self.held, [set, sets], byte)
+            }
+            Op::Settle { batch, wait } => self.batches.settle(&mut self.model, batch, wait),
         }
     }
 
     fn look_and_hold(&mut self, uploaded: Option<Held>, hold: bool) {
         if let Some(held) = uploaded {
             look(&mut self.model, &self.home, &held);
+            let zeroed = held.zeroed.clone();
+            if let Err(error) = self.use_scratch(&held.set, zeroed) {
+                self.model.expect_failure(&error);
+            }
             if hold {
                 self.held.push(held);
             }
         }
     }
 
+    /// What is to be zero is, and is not any more when the next upload gets the block. Gives the kernel that looks, if any.
+    pub(crate) fn use_scratch(
+        &mut self,
+        set: &Uploaded<Pointers, Host>,
+        zeroed: Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let at = |offset: usize| set.base().checked_add(offset).unwrap();
+        let mut looks = None;
+        if !zeroed.is_empty() {
+            let (kernel, read) = self.model.kernel(at(zeroed.start), zeroed.len());
+            self.home.launch(read)?;
+            looks = Some(kernel);
+            if !self.home.is_capturing() {
+                self.model.expect(kernel, &vec![0; zeroed.len()]);
+            }
+        }
+        let layout = set.layout();
+        let has_scratch = layout.columns().iter().any(|column| column.content != Purpose::Copied && column.len != 0);
+        let (copied, size) = (layout.copy_bytes(), layout.size_bytes());
+        // A block without scratch may be shared, and other streams read it.
+        if has_scratch {
+            let [copied, size] = [copied, size].map(|bytes| usize::try_from(bytes).unwrap());
+            self.home.launch(Model::dirt(at(copied), size - copied))?;
+        }
+        Ok(looks)
+    }
+
     fn upload(&mut self, args: Args) -> Option<Held> {
         let columns = self.case.columns(args);
-        let (image, layout) = (oracle::image(&columns.0).bytes, columns.layout().unwrap());
+        let (Image { bytes: image, zeroed, size, .. }, layout) = (oracle::image(&columns.0), columns.layout().unwrap());
+        // Kernels write into scratch: no two sets share it.
+        let has_scratch = columns.0.iter().any(|column| column.content != Purpose::Copied && column.len != 0);
         let before = self.case.options.watched.then(|| self.cache.stats());
         let uploaded = columns.upload(&*self.cache);
         let is_twin = |held: &&Held| {
@@ -139,7 +183,7 @@ impl<'c> Run<'c> {
                 && held.set.layout() == layout
                 && held.content.borrow().as_ref() == Some(&image)
         };
-        let twin = self.held.iter().find(is_twin).filter(|_| !image.is_empty());
+        let twin = self.held.iter().find(is_twin).filter(|_| !image.is_empty() && !has_scratch);
         let set = match uploaded {
             Ok(set) => set,
             Err(error) => {
@@ -150,6 +194,7 @@ impl<'c> Run<'c> {
             }
         };
         assert_eq!(set.layout(), layout);
+        assert_eq!((layout.copy_bytes(), layout.size_bytes()), (image.len() as u64, size as u64));
         if let Some(twin) = twin {
             assert_eq!(set.base(), twin.set.base(), "equal bytes are held: they are shared");
         } else if !image.is_empty() {
@@ -165,7 +210,7 @@ impl<'c> Run<'c> {
             assert_eq!(copies + hits, u64::from(!image.is_empty()));
         }
         let content = Rc::new(RefCell::new(Some(image)));
-        Some(Held { set: Arc::new(set), content, generation: Some(self.model.generation), is_eager: true })
+        Some(Held { set: Arc::new(set), content, zeroed, generation: Some(self.model.generation), is_eager: true })
     }
 
     /// Whether nothing that is alive stands in the set's block.
@@ -179,8 +224,9 @@ impl<'c> Run<'c> {
         let columns = self.case.columns(args);
         match columns.upload(&self.home) {
             Ok(set) => {
-                let content = Rc::new(RefCell::new(Some(oracle::image(&columns.0).bytes)));
-                Some(Held { set: Arc::new(set), content, generation: None, is_eager: false })
+                let Image { bytes, zeroed, .. } = oracle::image(&columns.0);
+                let content = Rc::new(RefCell::new(Some(bytes)));
+                Some(Held { set: Arc::new(set), content, zeroed, generation: None, is_eager: false })
             }
             Err(error) => {
                 self.model.expect_failure(&error);
@@ -193,10 +239,12 @@ impl<'c> Run<'c> {
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         let room = |size: u64, alignment: u64| size + alignment.saturating_sub(BLOCK_ALIGNMENT);
         let mut blocks = BTreeMap::new();
-        for held in self.held.iter().filter(|held| held.generation == Some(self.model.generation)) {
-            let layout = held.set.layout();
+        let held = self.held.iter().map(|held| (&held.set, held.generation));
+        let kept = self.batches.sets().map(|(set, generation)| (set, *generation));
+        for (set, _) in held.chain(kept).filter(|(_, generation)| *generation == Some(self.model.generation)) {
+            let layout = set.layout();
             if layout.size_bytes() != 0 {
-                blocks.insert(held.set.base().address(), room(layout.size_bytes(), layout.alignment()));
+                blocks.insert(set.base().address(), room(layout.size_bytes(), layout.alignment()));
             }
         }
         for node in self.graphs.iter().flat_map(|graph| &graph.nodes) {
@@ -225,7 +273,7 @@ impl<'c> Run<'c> {
             Ok(lent) => lent,
             Err(error) => return self.model.expect_failure(&error),
         };
-        let held = Held { set: Arc::clone(&set), content, generation: None, is_eager: false };
+        let held = Held { set: Arc::clone(&set), content, zeroed: 0..0, generation: None, is_eager: false };
         look(&mut self.model, &other, &held);
         let uploaded = self.upload(meanwhile);
         self.look_and_hold(uploaded, false);
@@ -272,6 +320,7 @@ impl<'c> Run<'c> {
 
     fn finish(mut self) {
         self.disarm();
+        self.batches.settle_all(&mut self.model);
         // Whatever happened, sets that are held have their bytes, and graphs their arguments.
         for graph in 0..self.graphs.len() {
             self.launch(graph);
@@ -287,7 +336,8 @@ impl<'c> Run<'c> {
             self.synchronize();
             self.check_room();
         }
-        let Self { device, home, others, cache, mut held, mut graphs, mut model, .. } = self;
+        let Self { device, home, others, cache, mut held, mut graphs, batches, mut model, .. } = self;
+        drop(batches);
         let mut cache = Some(cache);
         for gone in order {
             match gone {
@@ -312,13 +362,14 @@ impl<'c> Run<'c> {
             let columns = case.columns(Args { shape, fill: 1 });
             let image = oracle::image(&columns.0);
             let size = image.bytes.len() as u64;
-            let fits_device = case.options.device_bytes.is_none_or(|cap| size + image.alignment <= cap);
+            let fits_device = case.options.device_bytes.is_none_or(|cap| image.size as u64 + image.alignment <= cap);
             // A region is larger than its image by a quarter, or by its unit.
             let fits_staging = case.options.staging_bytes.is_none_or(|cap| size + size / 4 + 512 <= cap);
             if fits_device && fits_staging {
                 let set = columns.upload(&*self.cache).unwrap();
                 let content = Rc::new(RefCell::new(Some(image.bytes)));
-                let held = Held { set: Arc::new(set), content, generation: None, is_eager: false };
+                let held =
+                    Held { set: Arc::new(set), content, zeroed: image.zeroed, generation: None, is_eager: false };
                 look(&mut self.model, &self.home, &held);
                 drop(held);
                 self.synchronize();
