@@ -10,8 +10,8 @@ mod edges;
 mod graph;
 mod heap;
 mod one_shot;
-mod replicas;
 mod rare;
+mod replicas;
 mod rig;
 mod soak;
 
