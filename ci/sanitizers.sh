@@ -34,6 +34,7 @@ leaking=(
     the_nth_call_fails_once_by_name_and_has_no_effect
     nothing_is_kept_for_no_graph_and_an_invalid_one_keeps_nothing
     blocks_of_a_capture_that_was_ended_under_it_count_no_more
+    a_capture_that_its_closure_ends_keeps_what_it_reads
 )
 
 case $kind in
