@@ -24,10 +24,14 @@ mod mentions;
 mod model;
 #[path = "../../marshal-derive/src/parse.rs"]
 mod parse;
+#[path = "../../marshal-derive/src/plain.rs"]
+mod plain;
 #[path = "../../marshal-derive/src/pointers.rs"]
 mod pointers;
 #[path = "../../marshal-derive/src/symbol.rs"]
 mod symbol;
+#[path = "../../marshal-derive/src/write.rs"]
+mod write;
 
 use std::str::FromStr;
 
