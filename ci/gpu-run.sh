@@ -85,7 +85,7 @@ step() {
     esac
     if [ "$status" -ne 0 ]; then failures=$((failures + 1)); fi
     local said
-    said=$(grep -hE '^test result:|ERROR SUMMARY' "$results/$name.txt" | tail -n 1 || true)
+    said=$(grep -hE '^test result:|(ERROR|RACECHECK) SUMMARY' "$results/$name.txt" | tail -n 1 || true)
     summary+=("$(printf '%-22s %-22s %4d s  %s' "$name" "$verdict" $((SECONDS - start)) "$said")")
 }
 
@@ -120,6 +120,10 @@ fi
 
 if [ "$soak" -gt 0 ]; then
     step soak $((soak + 60)) env SOAK="$soak" tests/cuda cuda::soak:: --nocapture
+    if grep -q '^test result: ok\. 0 passed' "$results/soak.txt"; then
+        summary[-1]=$(printf '%-22s FAILED: no test ran on a GPU' soak)
+        failures=$((failures + 1))
+    fi
 else
     not_run soak "SOAK=300 asks for it"
 fi
@@ -152,7 +156,7 @@ for tool in memcheck initcheck racecheck synccheck; do
         continue
     fi
     checked=("$sanitizer" --tool "$tool" --error-exitcode 9)
-    step "$tool-uploads" 60 "${checked[@]}" tests/cuda "${uploads[@]}"
+    step "$tool-uploads" 120 "${checked[@]}" tests/cuda "${uploads[@]}"
     step "$tool-kernels" 40 "${checked[@]}" tests/cuda cuda::kernels::
     if [ -x grouped_gemm ]; then
         step "$tool-example" 50 "${checked[@]}" ./grouped_gemm --backend cuda --consumers nvrtc --small

@@ -42,7 +42,15 @@ address)
     export RUSTFLAGS='-Z sanitizer=address'
     ASAN_OPTIONS=detect_leaks=1 tests "${all[@]}" -- "${leaking[@]/#/--skip=}" "$@"
     for test in "${leaking[@]}"; do
-        ASAN_OPTIONS=detect_leaks=0 tests --quiet --test host --test host_backend -- "$test"
+        found=$(ASAN_OPTIONS=detect_leaks=0 tests --quiet --test host --test host_backend -- "$test" 2>&1) || {
+            echo "$found" >&2
+            exit 1
+        }
+        # One that is gone or has another name would pass by not running.
+        if ! grep -q '^test result: ok\. [1-9]' <<<"$found"; then
+            echo "no test is called $test" >&2
+            exit 1
+        fi
     done
     ;;
 thread)

@@ -211,6 +211,9 @@ fn why(ours: &str, peer: &str) -> &'static str {
         (ours::LAST | ours::CHANGED | ours::ROWS, theirs::TRANSFORMER_ENGINE) => {
             "it does not compare, and its one buffer is shared by the whole process without a lock"
         }
+        (ours::ONE_SHOT, theirs::EXTENSION) => {
+            "both pack into memory that is new in each call, beyond 64 MiB ours too; ours is kept until the copy has run, and freed later"
+        }
         (ours::ONE_SHOT, _) => {
             "beyond the caches each byte costs: it is packed into the image, and the driver copies the image once more into memory of \
              its own; the peer's columns are read where they stand"

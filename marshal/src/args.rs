@@ -46,7 +46,7 @@ pub trait DeviceArgs {
     type Pointers;
 
     /// Shows every column to `visitor`, in declared order. Derived; the other methods are made of it, and walk more than once.
-    /// A walk that does not fill the layout that an earlier one gave is refused. While a walk is on its way to a cache, that
+    /// A walk that does not end where the layout that an earlier one gave does is refused. While a walk is on its way to a cache, that
     /// cache is locked: a hand-written walk must not use it.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Is it what was sent before? Two more visitors, for the cached mode.
 //!
 //! [`Shape`] folds the columns' lengths into a number by which a shape is looked up: a hint, never a proof. [`Compare`] is the
-//! proof: it holds each column against a layout and each byte against the last image.
+//! proof: it holds each column against a layout and each byte against the last image, and binds each column on the way, since one may hold
+//! addresses of others.
 
 use crate::element::Element;
 use crate::error::Error;
@@ -35,7 +36,8 @@ impl Shape {
     fn fold(&mut self, len: u64, element_bytes: u64) {
         // The golden ratio in 64 bits: spreads small numbers over the word.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        self.folded = self.folded.rotate_left(7) ^ len.wrapping_mul(SPREAD) ^ element_bytes;
+        // Multiplied at each step: what is only turned round meets itself again after 64 columns, and goes.
+        self.folded = (self.folded.rotate_left(7) ^ len ^ element_bytes.rotate_left(32)).wrapping_mul(SPREAD);
     }
 }
 
@@ -204,4 +206,26 @@ impl<R> RowVisitor<R> for CompareTile<'_, '_, R> {
 fn holds<S, T: Element>(bytes: &[u8], items: &[S], get: impl Fn(&S) -> T) -> bool {
     let mut elements = bytes.chunks_exact(size_of::<T>()).zip(items);
     elements.all(|(bytes, item)| bytes == bytemuck::bytes_of(&get(item)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The folded shape of columns of 8 bytes with these lengths.
+    fn folded(lens: impl IntoIterator<Item = u64>) -> u64 {
+        let mut shape = Shape::default();
+        lens.into_iter().for_each(|len| shape.fold(len, 8));
+        shape.finish()
+    }
+
+    #[test]
+    fn columns_far_apart_do_not_cancel_each_other() {
+        let of = |len| folded([len; 128]);
+        assert_ne!(of(8), of(64));
+        assert_ne!(of(8), folded([]));
+        assert_ne!(of(8), folded([8; 192]));
+        let swapped = |at: usize| folded((0..128).map(|index| if index == at { 9 } else { 8 }));
+        assert_ne!(swapped(3), swapped(67));
+    }
 }

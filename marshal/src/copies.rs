@@ -28,8 +28,8 @@
 //! they are gathered in the order of the device's addresses.
 //!
 //! On CUDA a batch is one call of `cuMemcpyBatchAsync` where the driver has it (12.8 and later), and one call a copy where it may not
-//! be used: on the legacy default stream, in a capture, where the device cannot use host addresses, and for a handful of copies,
-//! for which the loop is faster. Whatever host memory it reads is owned by the batch.
+//! be used: on the legacy default stream, in a capture, where the device cannot use host addresses, and for one copy alone.
+//! Whatever host memory it reads is owned by the batch.
 //!
 //! # When it fails
 //!

@@ -250,9 +250,9 @@ pub enum ErrorKind {
     },
     /// A pointer was asked of a slice that has no memory: its address is 0.
     NoMemory,
-    /// A stream of another device, or context, than the one that the set lives on.
+    /// A stream of another device, or context, than the memory or the work that it was to be used with.
     WrongDevice {
-        /// The device of the set.
+        /// The device of the set, the memory or the work.
         expected: String,
         /// The device of the stream that was given.
         found: String,
@@ -403,7 +403,7 @@ impl fmt::Display for ErrorKind {
                 f.write_str("the slice has no memory: pass `None` where the kernel allows a null pointer")
             }
             Self::WrongDevice { expected, found } => {
-                write!(f, "the set lives on {expected}, the stream belongs to {found}")
+                write!(f, "what the stream was to be used with is on {expected}, the stream belongs to {found}")
             }
             Self::Driver { call, code, name, needed, available } => {
                 write!(f, "{call} failed with {name} ({code})")?;

@@ -1,7 +1,7 @@
 //! The same arguments for several devices: one shape, and a set on each.
 //!
 //! What a rank of a tensor-parallel group is given differs from the others' in its pointers alone. So the shapes are held against each
-//! other before any device is touched, and the blocks share one layout. The rest is each device's own: its bytes are compared with its
+//! other, folded into 64 bits, before any device is touched, and the blocks share one layout. The rest is each device's own: its bytes are compared with its
 //! last image, packed into its staging and copied on its stream. No image is packed once and patched for the others: a copy of packed
 //! bytes costs the host nearly what packing them does, and which columns are common, nobody says.
 
@@ -53,7 +53,7 @@ use crate::upload::{Uploaded, fold};
 ///
 /// # Errors
 /// When there are not as many caches as sets, or the sets are not of one shape: lengths that differ are found before any device is
-/// touched. When an upload fails, the error says for which set and device. The sets before it are dropped then, and their blocks return to
+/// touched, but for those that fold to the same 64 bits, which are found when they are uploaded. When an upload fails, the error says for which set and device. The sets before it are dropped then, and their blocks return to
 /// their caches; in a capture, what they put into their graphs stays there, as it does whenever a set is dropped.
 pub fn upload_each<A: DeviceArgs, B: Backend>(
     sets: &[A],

@@ -221,8 +221,7 @@ impl<B: Backend> Lease<B> {
         let (region, owned) = (self.region.take(), core::mem::take(&mut self.owned));
         let shared = &self.staging.shared;
         shared.lock().bytes -= region.as_ref().map_or(0, |region| region.bytes);
-        let kept =
-            Kept::<B> { region: region.map(|region| region.memory), _owned: owned, stream: shared.stream.clone() };
+        let kept = Kept::<B> { region: region.map(|region| region.memory), owned, stream: shared.stream.clone() };
         // What the graph cannot keep is never dropped: the copies are captured all the same.
         let _ = B::keep_in_graph(&shared.stream, Box::new(kept));
     }
@@ -251,7 +250,8 @@ impl<B: Backend> Lease<B> {
 /// What the copies of a graph read.
 struct Kept<B: Backend> {
     region: Option<B::Region>,
-    _owned: Vec<Arc<dyn HostMemory>>,
+    // None but where another thread has begun the capture: then some copies may have run outside of the graph.
+    owned: Vec<Arc<dyn HostMemory>>,
     stream: B::Stream,
 }
 
@@ -259,6 +259,9 @@ impl<B: Backend> Drop for Kept<B> {
     fn drop(&mut self) {
         if let Some(region) = self.region.take() {
             B::retire(&self.stream, vec![region]);
+        }
+        if !self.owned.is_empty() {
+            B::keep(&self.stream, Box::new(core::mem::take(&mut self.owned)));
         }
     }
 }

@@ -141,7 +141,7 @@ fn each_kind_says_its_numbers() {
         (ErrorKind::NoMemory, "the slice has no memory: pass `None` where the kernel allows a null pointer"),
         (
             ErrorKind::WrongDevice { expected: "device 0".to_owned(), found: "device 1".to_owned() },
-            "the set lives on device 0, the stream belongs to device 1",
+            "what the stream was to be used with is on device 0, the stream belongs to device 1",
         ),
         (driver(None, None), "cuMemAllocAsync failed with CUDA_ERROR_OUT_OF_MEMORY (2)"),
         (

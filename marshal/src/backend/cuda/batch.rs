@@ -178,7 +178,8 @@ pub(super) unsafe fn submit(
     }
     // SAFETY: as above.
     unsafe { one_by_one(handle, copies, &ends) }?;
-    Ok(is_capturing || stream::is_capturing(handle).unwrap_or(true))
+    // The legacy default stream is never captured; where another stream is, the driver says of it what sounds like that.
+    Ok(!is_legacy && (is_capturing || stream::is_capturing(handle).unwrap_or(true)))
 }
 
 /// The addresses of both ends of each copy, and its bytes: as the driver takes them.
@@ -309,24 +310,29 @@ fn is_device(place: Place) -> bool {
     matches!(place, Place::Device(_))
 }
 
-/// Whether host memory has one address for the host and the device. Each device is asked once.
+/// Whether host memory has one address for the host and the device. Each device is asked until it has answered.
 fn host_is_addressable(context: &CudaContext) -> bool {
     static KNOWN: [OnceLock<bool>; 64] = [const { OnceLock::new() }; 64];
-    match KNOWN.get(context.ordinal()) {
-        Some(known) => *known.get_or_init(|| ask_whether_addressable(context)),
-        None => ask_whether_addressable(context),
+    let known = KNOWN.get(context.ordinal());
+    if let Some(&answer) = known.and_then(OnceLock::get) {
+        return answer;
     }
+    let Ok(answer) = ask_whether_addressable(context) else { return false };
+    known.map_or(answer, |known| *known.get_or_init(|| answer))
 }
 
-fn ask_whether_addressable(context: &CudaContext) -> bool {
+fn ask_whether_addressable(context: &CudaContext) -> Result<bool, DriverError> {
     use sys::CUdevice_attribute::{
         CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM as REGISTERED,
         CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING as UNIFIED,
     };
-    [UNIFIED, REGISTERED].into_iter().all(|attribute| {
+    for attribute in [UNIFIED, REGISTERED] {
         // SAFETY: the device is that of a live context.
-        unsafe { result::device::get_attribute(context.cu_device(), attribute) }.is_ok_and(|value| value != 0)
-    })
+        if unsafe { result::device::get_attribute(context.cu_device(), attribute) }? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The allocation that `address` lies in.
