@@ -28,9 +28,10 @@ use crate::compare::{Compare, Comparison};
 use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::lock::{Guard, Lock};
+use crate::policy::CacheStats;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::slots::{Slot, State};
+use crate::slots::{Recorded, Slot, State};
 use crate::upload::Uploaded;
 
 impl<B: Backend> ArgCache<B> {
@@ -104,16 +105,17 @@ impl<'c, B: Backend> Recording<'c, B> {
         let mut session = Session::begin(self.shared)?;
         let is_lost = B::is_capturing(&self.shared.stream) == Ok(false);
         let graph = B::end_capture(&self.shared.stream);
-        let slots = session.state().recording.take().unwrap_or_default();
+        let recorded = session.state().recording.take().unwrap_or_default();
         if is_lost {
             // The closure has ended the capture itself, and may have its graph, which reads what the slots own.
-            session.state().leak(slots);
+            session.state().leak(recorded);
             return Err(graph
                 .err()
                 .unwrap_or_else(|| Error::new(ErrorKind::NotInCapture { call: "the end of it in the closure" })));
         }
         drop(session);
-        let sets = slots.into_iter().map(|slot| Set { slot, is_fresh: false }).collect();
+        let set = |Recorded { slot, is_certain }| Set { slot, is_certain, is_fresh: false };
+        let sets = recorded.into_iter().map(set).collect();
         let mut replay = Replay { graph: None, sets, moved: Vec::new(), shared: Arc::clone(self.shared) };
         replay.graph = Some(graph?);
         Ok(replay)
@@ -152,6 +154,8 @@ struct Replay<B: Backend> {
 
 struct Set<B: Backend> {
     slot: Box<Slot<B>>,
+    // The graph has its copy for certain.
+    is_certain: bool,
     // Refreshed since the last launch.
     is_fresh: bool,
 }
@@ -212,8 +216,11 @@ impl<B: Backend> Replay<B> {
         for set in &mut self.sets {
             move_over(session.state(), &mut set.slot, &mut self.moved)?;
         }
-        B::launch(&self.shared.stream, graph)?;
+        let launched = B::launch(&self.shared.stream, graph);
+        // Whatever the call says: its error may be that of earlier work, and the launch on its way.
         number(session.state(), &self.shared.stream, &mut self.sets);
+        launched?;
+        count(&mut session.state().stats, &self.sets);
         for set in &mut self.sets {
             if core::mem::take(&mut set.is_fresh) {
                 point_ahead(session.state(), graph, &mut set.slot);
@@ -225,7 +232,7 @@ impl<B: Backend> Replay<B> {
     fn refresh<A: DeviceArgs + ?Sized>(&mut self, set: &Uploaded<A::Pointers, B>, args: &A) -> Result<(), Error> {
         let sets = self.sets.len() as u64;
         let picked = self.sets.iter_mut().find(|own| Arc::ptr_eq(&own.slot.block, set.block()));
-        let (Some(Set { slot, is_fresh }), Some(graph)) = (picked, &mut self.graph) else {
+        let (Some(Set { slot, is_fresh, .. }), Some(graph)) = (picked, &mut self.graph) else {
             // A set without bytes is in no graph, and has nothing to write.
             return if set.layout() == args.layout()? && set.layout().size_bytes() == 0 {
                 Ok(())
@@ -307,10 +314,6 @@ fn number<B: Backend>(state: &mut State<B>, stream: &B::Stream, sets: &mut [Set<
         if let Some(image) = &mut slot.image {
             image.launched(launch);
         }
-        if slot.image.is_some() {
-            state.stats.copies += 1;
-            state.stats.copied_bytes += slot.block.layout().copy_bytes();
-        }
         if let Some(pool) = state.pools.get(&slot.region_bytes) {
             distance = distance.min(pool.fence_distance(regions));
         }
@@ -318,6 +321,14 @@ fn number<B: Backend>(state: &mut State<B>, stream: &B::Stream, sets: &mut [Set<
     if regions != 0 {
         // A fence that is not recorded now is recorded when it is needed: until then the regions count as being read.
         let _ = state.timeline.mark(stream, distance);
+    }
+}
+
+/// Counts the copies of a launch.
+fn count<B: Backend>(stats: &mut CacheStats, sets: &[Set<B>]) {
+    for Set { slot, .. } in sets.iter().filter(|set| set.is_certain && set.slot.image.is_some()) {
+        stats.copies += 1;
+        stats.copied_bytes += slot.block.layout().copy_bytes();
     }
 }
 

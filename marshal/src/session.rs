@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::policy::{self, CacheOptions, CacheStats};
 use crate::room::{is_staging_full, make_ready_regions, make_staging, ready_pool, region_bytes_of};
 use crate::shared::{Kept, Locked, Shared};
-use crate::slots::{Slot, Slots, State};
+use crate::slots::{Recorded, Slot, Slots, State};
 use crate::staging::{Image, Pool, Timeline};
 
 /// One upload's hold on the cache.
@@ -168,23 +168,32 @@ impl<'c, B: Backend> Session<'c, B> {
             let mut image = pool.take_ready(&state.timeline).ok_or_else(not_reserved)?;
             let written =
                 image.write(&state.timeline, &block, |bytes| pack(block.base(), block.layout().bounds(), bytes));
-            if let Err(error) = written.and_then(|()| image.capture(&block)) {
+            if let Err(error) = written {
                 pool.give_back(image, &state.timeline);
                 return Err(error);
             }
             Some(image)
         };
-        // From here on the graph has the block, whatever fails.
-        let zeroed = block.zero();
-        let slot = state.take_into_graph(key, index, image).expect("the slot was found under this key");
-        match &mut state.recording {
-            Some(recording) => recording.push(slot),
-            None => {
-                let kept = B::keep_in_graph(&self.shared.stream, Box::new(Kept::new(self.shared, slot)));
-                kept.inspect_err(|_| state.lose(block.allocated()))?;
+        // Behind the walk, which may have ended the capture, and before there is anything to keep: to keep it then cannot fail.
+        let keeper = state.recording.is_none().then(|| B::keeper(&self.shared.stream)).transpose();
+        let keeper = match keeper {
+            Ok(keeper) => keeper,
+            Err(error) => {
+                if let (Some(image), Some(pool)) = (image, state.pools.get_mut(&region_bytes)) {
+                    pool.give_back(image, &state.timeline);
+                }
+                return Err(error);
             }
+        };
+        // From here on the graph has the block, whatever fails: a call that reports an error may have added its node all the same.
+        let captured = image.as_ref().map_or(Ok(()), |image| image.capture(&block)).and_then(|()| block.zero());
+        let slot = state.take_into_graph(key, index, image).expect("the slot was found under this key");
+        match (&mut state.recording, keeper) {
+            (Some(recording), _) => recording.push(Recorded { slot, is_certain: captured.is_ok() }),
+            (None, Some(keeper)) => keeper.keep(Box::new(Kept::new(self.shared, slot))),
+            (None, None) => unreachable!("where nothing is recorded there is a keeper"),
         }
-        zeroed?;
+        captured?;
         state.stats.uploads += 1;
         Ok(block)
     }

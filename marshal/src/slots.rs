@@ -65,11 +65,18 @@ pub(crate) struct State<B: Backend> {
     // Counts what makes a slot the one used last.
     uses: u64,
     /// While `ArgCache::capture` runs: the slots that were taken into its graph.
-    pub(crate) recording: Option<Vec<Box<Slot<B>>>>,
+    pub(crate) recording: Option<Vec<Recorded<B>>>,
     // Device bytes of the slots that are in graphs.
     captured_bytes: u64,
     // Counts `clear`: a slot that comes back from a graph and is older is let go.
     generation: u64,
+}
+
+/// A slot that was taken into a graph.
+pub(crate) struct Recorded<B: Backend> {
+    pub(crate) slot: Box<Slot<B>>,
+    /// The graph has its copy. Where a call has failed it may have it, or not.
+    pub(crate) is_certain: bool,
 }
 
 impl<B: Backend> Default for State<B> {
@@ -160,17 +167,11 @@ impl<B: Backend> State<B> {
 
     /// Never lets go of slots that a graph reads which nobody here has.
     #[cold]
-    pub(crate) fn leak(&mut self, slots: Vec<Box<Slot<B>>>) {
-        for slot in &slots {
+    pub(crate) fn leak(&mut self, recorded: Vec<Recorded<B>>) {
+        for Recorded { slot, .. } in &recorded {
             self.captured_bytes -= slot.block.allocated();
         }
-        core::mem::forget(slots);
-    }
-
-    /// A slot is out of sight for good: it counts no more.
-    #[cold]
-    pub(crate) fn lose(&mut self, allocated: u64) {
-        self.captured_bytes -= allocated;
+        core::mem::forget(recorded);
     }
 
     /// Device bytes of the slots that are in graphs.

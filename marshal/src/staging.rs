@@ -207,13 +207,12 @@ impl<B: Backend> Image<B> {
         unsafe { B::copy_staged(&self.stream, region, len, memory, offset) }
     }
 
-    /// Copies the bytes to `block`.
+    /// Copies the bytes to `block`. Numbered whatever the call says: its error may be that of earlier work, and the copy on its way.
     #[inline]
     fn send(&mut self, timeline: &mut Timeline<B>, block: &Block<B>) -> Result<(), Error> {
-        self.copy_to(block)?;
         timeline.submitted += 1;
         self.copy = timeline.submitted;
-        Ok(())
+        self.copy_to(block)
     }
 
     /// Makes the copy to `block` part of the graph that the stream is being captured into. Whoever owns the graph keeps this
@@ -367,7 +366,7 @@ impl<B: Backend> Pool<B> {
 
     /// Lets `pack` write the next region, which [is ready](Self::is_ready), copies it to `block`, and makes it the block's image.
     ///
-    /// After an error the image is what it was, and the device too.
+    /// After an error of the copy nobody knows what the block holds: it has no image then.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -379,12 +378,19 @@ impl<B: Backend> Pool<B> {
         let in_flight = self.size_bytes();
         let next = self.free.front_mut().ok_or_else(|| Error::new(ErrorKind::StagingExhausted { in_flight }))?;
         next.write(timeline, block, pack)?;
-        next.send(timeline, block)?;
-        if let Some(sent) = self.free.pop_front()
-            && let Some(before) = image.replace(sent)
-        {
+        let sent = next.send(timeline, block);
+        let before = match self.free.pop_front() {
+            Some(region) if sent.is_ok() => image.replace(region),
+            Some(region) => {
+                self.give_back(region, timeline);
+                image.take()
+            }
+            None => None,
+        };
+        if let Some(before) = before {
             self.give_back(before, timeline);
         }
+        sent?;
         // A fence that is not recorded now is recorded when it is needed: until then the regions count as being read.
         let _ = timeline.mark(&self.stream, self.fence_distance(1));
         Ok(())

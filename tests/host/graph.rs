@@ -159,6 +159,9 @@ fn every_call_may_fail_once_at_every_point() {
         Call::EventCreate,
         Call::EventRecord,
         Call::EventQuery,
+        Call::CaptureQuery,
+        Call::CaptureBegin,
+        Call::CaptureEnd,
     ] {
         let mut failures = 0;
         for nth in 1..240 {

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory, HostMemory};
+use crate::backend::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory, HostMemory, Keeper};
 use crate::error::{Error, ErrorKind};
 use crate::staging::Timeline;
 
@@ -189,6 +189,9 @@ impl<B: Backend> Lease<B> {
         if copies.is_empty() {
             return Ok(());
         }
+        let before = |error| BatchFailure { error, failed: None, submitted: 0 };
+        // Before there is anything to keep: that can fail.
+        let keeper = if is_capturing { Some(B::keeper(self.stream()).map_err(before)?) } else { None };
         let memory = BatchMemory { region: self.region.as_ref().map(|region| &region.memory), owned: &self.owned };
         // SAFETY: a device range is made by an owner who orders its use, or by an unsafe call that promises it. `memory` belongs to
         // this lease, which is marked as used right below: it then gives the region back under the number of this batch, to be
@@ -203,7 +206,7 @@ impl<B: Backend> Lease<B> {
             };
             self.use_ = if is_captured { Use::Captured } else { Use::Pending };
             if is_captured {
-                self.leave_to_graph();
+                self.leave_to_graph(keeper);
             } else {
                 let mut pool = self.staging.shared.lock();
                 self.batch = pool.timeline.submitted();
@@ -217,13 +220,16 @@ impl<B: Backend> Lease<B> {
     }
 
     /// Gives the memory to the graph that the copies were captured into.
-    fn leave_to_graph(&mut self) {
+    fn leave_to_graph(&mut self, keeper: Option<Keeper>) {
         let (region, owned) = (self.region.take(), core::mem::take(&mut self.owned));
         let shared = &self.staging.shared;
         shared.lock().bytes -= region.as_ref().map_or(0, |region| region.bytes);
         let kept = Kept::<B> { region: region.map(|region| region.memory), owned, stream: shared.stream.clone() };
-        // What the graph cannot keep is never dropped: the copies are captured all the same.
-        let _ = B::keep_in_graph(&shared.stream, Box::new(kept));
+        match keeper.map_or_else(|| B::keeper(&shared.stream), Ok) {
+            Ok(keeper) => keeper.keep(Box::new(kept)),
+            // Another thread has begun the capture meanwhile, and its graph reads what it cannot keep.
+            Err(_) => core::mem::forget(kept),
+        }
     }
 
     /// Waits until the copies have run.

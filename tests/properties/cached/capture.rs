@@ -107,6 +107,8 @@ impl Run<'_> {
                         return Err(error);
                     }
                     if !matches!(error.kind(), ErrorKind::NotReserved { .. }) {
+                        // The graph keeps the block: the copy that failed may be in it.
+                        self.knows_blocks = false;
                         self.model.expect_failure(&error);
                     }
                 }

@@ -179,7 +179,8 @@ pub(super) unsafe fn submit(
     // SAFETY: as above.
     unsafe { one_by_one(handle, copies, &ends) }?;
     // The legacy default stream is never captured; where another stream is, the driver says of it what sounds like that.
-    Ok(!is_legacy && (is_capturing || stream::is_capturing(handle).unwrap_or(true)))
+    let is_captured = || driver::insist(|| stream::is_capturing(handle)).unwrap_or(true);
+    Ok(!is_legacy && (is_capturing || is_captured()))
 }
 
 /// The addresses of both ends of each copy, and its bytes: as the driver takes them.

@@ -95,8 +95,10 @@ impl Block {
         // checked, which is borrowed until the copy is done.
         let copied = unsafe { result::memcpy_dtoh_async(&mut bytes, source, handle) };
         if let Err(error) = driver::synchronize(handle) {
-            // The driver may still write.
-            core::mem::forget(bytes);
+            if driver::synchronize(handle).is_err() {
+                // The driver may still write.
+                core::mem::forget(bytes);
+            }
             return Err(driver::failed("cuStreamSynchronize")(error));
         }
         copied.map_err(driver::failed("cuMemcpyDtoHAsync_v2"))?;
@@ -125,8 +127,8 @@ impl Allocation {
     fn free(&self) -> Result<bool, DriverError> {
         let context = self.stream.context();
         let handle = stream::handle_from(&self.stream, self.home);
-        let _bound = driver::bind(context)?;
-        if stream::is_capturing(handle)? {
+        let _bound = driver::insist(|| driver::bind(context))?;
+        if driver::insist(|| stream::is_capturing(handle))? {
             return Ok(false);
         }
         let _relaxed = driver::Relaxed::enter();
@@ -137,9 +139,9 @@ impl Allocation {
             return Ok(true);
         }
         if stream::is_home(self.home) {
-            driver::synchronize(handle)?;
+            driver::insist(|| driver::synchronize(handle))?;
         } else {
-            result::ctx::synchronize()?;
+            driver::insist(result::ctx::synchronize)?;
         }
         // SAFETY: the address came from `cuMemAlloc` and is freed once, as above; the work that used it is done.
         unsafe { result::free_sync(self.address) }?;

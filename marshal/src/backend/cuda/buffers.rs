@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, SyncOnDrop};
 
-use super::slice::{apart, ordered, same_context};
+use super::slice::{end, ordered, same_context};
 use crate::column::Column;
 use crate::declarations::Declarations;
 use crate::error::Error;
@@ -122,9 +122,7 @@ impl<'a, T> Buffers<'a, T> {
 
 impl<T> Drop for Buffers<'_, T> {
     fn drop(&mut self) {
-        let ((), recorded) = apart(self.stream, || self.uses.clear());
-        // As cudarc's own drops do.
-        self.stream.context().record_err(recorded);
+        end(self.stream, core::mem::take(&mut self.uses));
     }
 }
 

@@ -57,9 +57,15 @@ impl Drop for Bound {
         if let Some(previous) = self.previous {
             // SAFETY: it was current when this was made. Where it has been destroyed since, the driver says so, and there is none to
             // go back to.
-            let _ = unsafe { result::ctx::set_current(previous) };
+            let _ = insist(|| unsafe { result::ctx::set_current(previous) });
         }
     }
+}
+
+/// For a drop, which can tell nobody and has one chance: what fails is tried once more. Not for what ends something: the code may be
+/// that of earlier work, and the end be done.
+pub(super) fn insist<T>(call: impl Fn() -> Result<T, DriverError>) -> Result<T, DriverError> {
+    call().or_else(|_| call())
 }
 
 /// The error of `call`.
@@ -113,7 +119,7 @@ impl Relaxed {
 impl Drop for Relaxed {
     fn drop(&mut self) {
         if let Some(previous) = self.previous {
-            exchange(previous);
+            let _ = exchange(previous).or_else(|| exchange(previous));
         }
     }
 }

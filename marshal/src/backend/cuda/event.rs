@@ -135,13 +135,21 @@ fn state(answer: Result<(), DriverError>) -> retired::State {
     }
 }
 
+/// What is lost is never freed: so it is asked for once more.
+fn insist(ask: impl Fn() -> retired::State) -> retired::State {
+    match ask() {
+        retired::State::Lost => ask(),
+        known => known,
+    }
+}
+
 impl retired::Fence for Event {
     fn state(&self) -> retired::State {
-        state(self.query())
+        insist(|| state(self.query()))
     }
 
     fn wait(&self) -> retired::State {
-        state(self.synchronize())
+        insist(|| state(self.synchronize()))
     }
 
     fn is_live(&self) -> bool {
@@ -153,7 +161,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         // Without its context the event is gone already.
         let Some(context) = self.context.upgrade() else { return };
-        let destroyed = driver::bind(&context).and_then(|_bound| {
+        let destroyed = driver::insist(|| driver::bind(&context)).and_then(|_bound| {
             // SAFETY: the event is live, since its context is, and this is its owner's only destroy. The driver releases an
             // event that is still waited for when that is over.
             unsafe { result::event::destroy(self.raw) }

@@ -10,6 +10,7 @@ use super::block::Block;
 use super::postponed;
 use super::staging::Region;
 use super::{driver, stream};
+use crate::backend::Keeper;
 use crate::error::{Error, ErrorKind};
 
 /// A captured graph of the CUDA backend, instantiated.
@@ -42,7 +43,9 @@ pub(super) fn begin_capture(stream: &Arc<CudaStream>) -> Result<(), Error> {
 impl Graph {
     /// Ends the capture of `stream`.
     pub(super) fn end_capture(stream: &Arc<CudaStream>) -> Result<Self, Error> {
-        let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
+        // A capture that is not ended would stay.
+        let bound = driver::insist(|| driver::bind(stream.context()));
+        let _bound = bound.map_err(driver::failed("cuCtxSetCurrent"))?;
         // SAFETY: the stream is borrowed, so live.
         let ended = unsafe { result::stream::end_capture(stream::own_handle(stream)) };
         // The capture is over, well or badly.
@@ -135,7 +138,7 @@ impl Drop for Graph {
     fn drop(&mut self) {
         let context = self.stream.context();
         let _relaxed = driver::Relaxed::enter();
-        let destroyed = driver::bind(context).and_then(|_bound| {
+        let destroyed = driver::insist(|| driver::bind(context)).and_then(|_bound| {
             let mut destroyed = Ok(());
             if !self.exec.is_null() {
                 // SAFETY: this is its owner's only destroy. Launches that are under way go on: the driver destroys it behind them.
@@ -154,31 +157,41 @@ impl Drop for Graph {
 
 /// What graphs kept that are gone. The driver says so in a callback, where its calls are forbidden; it is dropped by the next call
 /// that may make them. In a static because it has no owner any more; nothing is looked up in it.
-static RELEASED: Mutex<Vec<Box<dyn Send>>> = Mutex::new(Vec::new());
+static RELEASED: Mutex<Vec<Keeper>> = Mutex::new(Vec::new());
 
-/// Keeps `what` for the graph that `stream` is being captured into, and for the graphs and launches made of it.
-pub(super) fn keep(stream: &Arc<CudaStream>, what: Box<dyn Send>) -> Result<(), Error> {
+/// A place in the graph that `stream` is being captured into, in the graphs made of it and in their launches.
+pub(super) fn keeper(stream: &Arc<CudaStream>) -> Result<Keeper, Error> {
     // `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC` and `CU_GRAPH_USER_OBJECT_MOVE` of cuda.h.
     const NO_DESTRUCTOR_SYNC: u32 = 1;
     const MOVE: u32 = 1;
-    // Twice boxed: a pointer to a trait object is two words. Given back to Rust by `release`, and, as promised, never if this fails.
-    let what: *mut c_void = Box::into_raw(Box::new(what)).cast();
     let _bound = driver::bind(stream.context()).map_err(driver::failed("cuCtxSetCurrent"))?;
     let graph = captured_graph(stream::own_handle(stream)).map_err(driver::failed("cuStreamGetCaptureInfo"))?;
+    let keeper = Keeper::default();
+    let held: *mut Keeper = Box::into_raw(Box::new(keeper.clone()));
     let mut object = core::ptr::null_mut();
-    // SAFETY: `release` takes what `what` points to; it is called once, when the last reference is gone.
-    let created = unsafe { sys::cuUserObjectCreate(&raw mut object, what, Some(release), 1, NO_DESTRUCTOR_SYNC) };
-    created.result().map_err(driver::failed("cuUserObjectCreate"))?;
+    // SAFETY: `release` takes what `held` points to; it is called once, when the last reference is gone.
+    let created =
+        unsafe { sys::cuUserObjectCreate(&raw mut object, held.cast(), Some(release), 1, NO_DESTRUCTOR_SYNC) };
+    if let Err(error) = created.result() {
+        // SAFETY: the pointer came from `into_raw` above, and there is no object that could release it.
+        drop(unsafe { Box::from_raw(held) });
+        return Err(driver::failed("cuUserObjectCreate")(error));
+    }
     // SAFETY: graph and object are live; the one reference moves to the graph.
     let retained = unsafe { sys::cuGraphRetainUserObject(graph, object, 1, MOVE) };
-    retained.result().map_err(driver::failed("cuGraphRetainUserObject"))
+    if let Err(error) = retained.result() {
+        // SAFETY: the object is live, and the one reference to it is ours: the graph has refused it.
+        let _ = unsafe { sys::cuUserObjectRelease(object, 1) };
+        return Err(driver::failed("cuGraphRetainUserObject")(error));
+    }
+    Ok(keeper)
 }
 
 /// The driver's word that no graph and no launch has the object any more.
-unsafe extern "C" fn release(what: *mut c_void) {
-    // SAFETY: the pointer came from `Box::into_raw` in `keep`, and the driver calls this once.
-    let what: Box<Box<dyn Send>> = unsafe { Box::from_raw(what.cast()) };
-    released().push(*what);
+unsafe extern "C" fn release(held: *mut c_void) {
+    // SAFETY: the pointer came from `Box::into_raw` in `keeper`, and the driver calls this once.
+    let keeper: Box<Keeper> = unsafe { Box::from_raw(held.cast()) };
+    released().push(*keeper);
 }
 
 /// Drops what graphs kept that are gone.
@@ -188,7 +201,7 @@ pub(super) fn drop_released() {
     drop(gone);
 }
 
-fn released() -> MutexGuard<'static, Vec<Box<dyn Send>>> {
+fn released() -> MutexGuard<'static, Vec<Keeper>> {
     // Pushing and taking leave a list all the same.
     RELEASED.lock().unwrap_or_else(PoisonError::into_inner)
 }

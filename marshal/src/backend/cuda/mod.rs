@@ -58,7 +58,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, SyncOnDrop, result};
 
 use crate::alignment::Alignment;
-use crate::backend::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory};
+use crate::backend::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory, Keeper};
 use crate::error::Error;
 
 pub use self::block::Block;
@@ -214,8 +214,8 @@ impl Backend for Cuda {
         unsafe { graph.set_source(region, len, block, offset) }
     }
 
-    fn keep_in_graph(stream: &Arc<CudaStream>, what: Box<dyn Send>) -> Result<(), Error> {
-        graph::keep(stream, what)
+    fn keeper(stream: &Arc<CudaStream>) -> Result<Keeper, Error> {
+        graph::keeper(stream)
     }
 
     fn reclaim(_: &Arc<CudaStream>) {

@@ -7,7 +7,7 @@ use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, DriverError, SyncOnDrop, sys,
 };
 
-use super::{Cuda, driver};
+use super::{Cuda, driver, stream};
 use crate::backend::{Backend, Tracked};
 use crate::copies::{DeviceRange, DeviceRangeMut, Memory};
 use crate::error::{Error, ErrorKind};
@@ -83,25 +83,56 @@ fn recorded((address, use_of_slice): (sys::CUdeviceptr, SyncOnDrop<'_>)) -> (sys
     (address, ())
 }
 
-/// The pointer that `order` returns, with the error that its waits have parked in the context.
-pub(super) fn ordered<T, R>(
+/// The pointer that `order` returns, and the use of it.
+pub(super) fn ordered<T, U>(
     stream: &CudaStream,
-    order: impl FnOnce() -> (sys::CUdeviceptr, R),
-) -> Result<(DevicePointer<T>, R), Error> {
-    let ((address, rest), waited) = apart(stream, order);
-    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
-    let pointer = DevicePointer::from_raw(address).ok_or_else(|| Error::new(ErrorKind::NoMemory))?;
-    Ok((pointer, rest))
+    order: impl FnOnce() -> (sys::CUdeviceptr, U),
+) -> Result<(DevicePointer<T>, U), Error> {
+    let (address, uses) = begun(stream, order)?;
+    match DevicePointer::from_raw(address) {
+        Some(pointer) => Ok((pointer, uses)),
+        None => {
+            end(stream, uses);
+            Err(Error::new(ErrorKind::NoMemory))
+        }
+    }
+}
+
+/// What a use of a slice waits for is given to the stream. Where that fails the use is over.
+fn begun<U>(stream: &CudaStream, order: impl FnOnce() -> (u64, U)) -> Result<(u64, U), Error> {
+    let ((address, uses), waited) = apart(stream, order);
+    match waited {
+        Ok(()) => Ok((address, uses)),
+        Err(error) => {
+            end(stream, uses);
+            Err(driver::failed("cuStreamWaitEvent")(error))
+        }
+    }
+}
+
+/// Records uses on their slices' events, behind the work that the stream has been given.
+pub(super) fn end<U>(stream: &CudaStream, uses: U) {
+    // An error is parked, as cudarc does; one that is parked already must not keep the events from being recorded.
+    let ((), failed) = apart(stream, || drop(uses));
+    if failed.is_err() {
+        // What comes after the use would not wait for it: it is waited for here.
+        let handle = stream::shared_handle(stream);
+        let _ = driver::insist(|| driver::bind(stream.context())).and_then(|_bound| {
+            stream::refuse_capture(handle)?;
+            driver::synchronize(handle)
+        });
+    }
+    stream.context().record_err(failed);
 }
 
 /// Runs `calls` of cudarc, and returns the error that they have parked in the context.
 ///
 /// While an error is parked, cudarc's calls return it in place of being made: an older one is taken out first, so that the calls
 /// happen and are not blamed for it, and is parked again afterwards.
-pub(super) fn apart<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> (R, Result<(), DriverError>) {
+fn apart<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> (R, Result<(), DriverError>) {
     let context = stream.context();
     // cudarc makes the slice's context current, and leaves it so.
-    let _bound = driver::bind(context);
+    let _bound = driver::insist(|| driver::bind(context));
     let parked = context.check_err();
     let result = calls();
     let failed = context.check_err();
@@ -113,16 +144,6 @@ pub(super) fn apart<R>(stream: &CudaStream, calls: impl FnOnce() -> R) -> (R, Re
 struct Slice<S, T> {
     slice: S,
     element: PhantomData<fn() -> T>,
-}
-
-/// What a use of `slice` waits for is given to the stream.
-fn begun<'s>(
-    stream: &CudaStream,
-    order: impl FnOnce() -> (u64, SyncOnDrop<'s>),
-) -> Result<(u64, SyncOnDrop<'s>), Error> {
-    let (begun, waited) = apart(stream, order);
-    waited.map_err(driver::failed("cuStreamWaitEvent"))?;
-    Ok(begun)
 }
 
 impl<T, S: DevicePtr<T> + Sync> Tracked<Cuda> for Slice<&S, T> {
@@ -157,10 +178,7 @@ ranges_of!(DeviceRangeMut, &'a mut CudaSlice<T>, &'a mut CudaViewMut<'_, T>);
 
 /// Records the uses on the slices' events, behind the copies.
 pub(super) fn end_uses(stream: &CudaStream, uses: Vec<SyncOnDrop<'_>>) {
-    if uses.is_empty() {
-        return;
+    if !uses.is_empty() {
+        end(stream, uses);
     }
-    // An error is parked, as cudarc does; one that is parked already must not keep the events from being recorded.
-    let ((), failed) = apart(stream, || drop(uses));
-    stream.context().record_err(failed);
 }

@@ -60,7 +60,8 @@ pub(super) fn retire_regions(stream: &Arc<CudaStream>, regions: Vec<Region>) {
         return;
     }
     let handle = stream::shared_handle(stream);
-    if driver::bind(stream.context()).and_then(|_bound| stream::is_capturing(handle)) == Ok(true) {
+    let is_capturing = || driver::bind(stream.context()).and_then(|_bound| stream::is_capturing(handle));
+    if driver::insist(is_capturing) == Ok(true) {
         return postponed::postpone(Postponed::Regions(Arc::clone(stream), regions));
     }
     keep(stream, Source::PageLocked(regions));
@@ -72,7 +73,7 @@ pub(super) fn keep_owned(stream: &Arc<CudaStream>, owned: Box<dyn Send>) {
 }
 
 fn keep(stream: &Arc<CudaStream>, source: Source) {
-    match driver::bind(stream.context()) {
+    match driver::insist(|| driver::bind(stream.context())) {
         Ok(_bound) => {
             // Nobody is there to be told, and nothing is lost: what could not be retired in time was waited for or leaked.
             let _ = retire(stream, stream::shared_handle(stream), source);

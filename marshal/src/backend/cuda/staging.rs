@@ -114,7 +114,7 @@ impl Drop for Slab {
     fn drop(&mut self) {
         let Some(context) = self.context.upgrade() else { return };
         let _relaxed = driver::Relaxed::enter();
-        let freed = driver::bind(&context).and_then(|_bound| {
+        let freed = driver::insist(|| driver::bind(&context)).and_then(|_bound| {
             // SAFETY: the memory came from `malloc_host` and is freed once, here; no copy reads it any more: regions are dropped
             // only after their last copy has run.
             unsafe { result::free_host(self.memory.as_ptr().cast()) }

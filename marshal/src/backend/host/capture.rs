@@ -8,12 +8,13 @@ use super::queue::Task;
 use super::staging::Source;
 use super::state::{DeviceHandle, Shared, free_postponed, on_worker, submit};
 use super::stream::HostStream;
+use crate::backend::Keeper;
 use crate::error::Error;
 
 /// Work that was given to a capturing stream, in order. It has not been done.
 pub(super) struct Capture {
     nodes: Vec<Node>,
-    kept: Vec<Box<dyn Send>>,
+    kept: Vec<Keeper>,
     /// No call has been made that a capture forbids.
     pub(super) is_valid: bool,
 }
@@ -36,7 +37,7 @@ impl Capture {
 /// What a graph keeps, and each of its launches. When the last of them is gone, it is left to a thread that may call the device.
 pub(super) struct Kept {
     // Never locked: it makes the launches' handles of it Sync.
-    what: Mutex<Vec<Box<dyn Send>>>,
+    what: Mutex<Vec<Keeper>>,
     shared: Arc<Shared>,
 }
 
@@ -164,6 +165,7 @@ impl HostStream {
     /// When the stream is capturing already.
     pub fn begin_capture(&self) -> Result<(), Error> {
         let mut state = self.lock();
+        state.strike(Call::CaptureBegin)?;
         let queue = state.queue(self.id());
         if queue.capture.is_some() {
             return Err(Code::IllegalState.of("cuStreamBeginCapture"));
@@ -181,9 +183,11 @@ impl HostStream {
         let taken = state.queue(self.id()).capture.take();
         let capture = taken.ok_or_else(|| Code::IllegalState.of("cuStreamEndCapture"))?;
         free_postponed(self.shared(), &mut state, self.id());
+        let ended = state.strike(Call::CaptureEnd);
+        let is_valid = capture.is_valid && ended.is_ok();
         let id = state.graphs;
         state.graphs += 1;
-        if capture.is_valid {
+        if is_valid {
             for node in &capture.nodes {
                 if let Task::Copy { source, destination } = &node.task {
                     source.count_reader(true);
@@ -194,27 +198,34 @@ impl HostStream {
         drop(state);
         let keeps_any = !capture.kept.is_empty();
         let kept = Kept { what: Mutex::new(capture.kept), shared: self.shared().clone() };
-        if !capture.is_valid {
+        if !is_valid {
             drop(kept);
             self.shared().drop_released();
-            return Err(Code::CaptureInvalidated.of("cuStreamEndCapture"));
+            return Err(ended.err().unwrap_or_else(|| Code::CaptureInvalidated.of("cuStreamEndCapture")));
         }
         let kept = keeps_any.then(|| Arc::new(kept));
         Ok(HostGraph { device: self.device_handle().clone(), id, nodes: capture.nodes, kept })
     }
 
-    /// Keeps `what` for the graph that is being captured.
-    pub(super) fn keep_in_graph(&self, what: Box<dyn Send>) -> Result<(), Error> {
-        match &mut self.lock().queue(self.id()).capture {
+    /// A place in the graph that is being captured.
+    pub(super) fn keeper(&self) -> Result<Keeper, Error> {
+        let mut state = self.lock();
+        state.strike(Call::GraphKeep)?;
+        match &mut state.queue(self.id()).capture {
             Some(capture) => {
-                capture.kept.push(what);
-                Ok(())
+                let keeper = Keeper::default();
+                capture.kept.push(keeper.clone());
+                Ok(keeper)
             }
-            None => {
-                std::mem::forget(what);
-                Err(Code::IllegalState.of("cuGraphRetainUserObject"))
-            }
+            None => Err(Code::IllegalState.of("cuGraphRetainUserObject")),
         }
+    }
+
+    /// As [`is_capturing`](Self::is_capturing), by a call that can fail.
+    pub(super) fn ask_whether_capturing(&self) -> Result<bool, Error> {
+        let mut state = self.lock();
+        state.strike(Call::CaptureQuery)?;
+        Ok(state.queue(self.id()).capture.is_some())
     }
 
     /// Whether the stream is capturing, be it that the capture is invalid.

@@ -30,6 +30,14 @@ pub enum Call {
     Launch,
     /// The host's wait for a stream or the device.
     Synchronize,
+    /// The question whether a stream is being captured.
+    CaptureQuery,
+    /// Beginning of a capture.
+    CaptureBegin,
+    /// End of a capture, which is over then, without a graph.
+    CaptureEnd,
+    /// A graph's promise to keep something.
+    GraphKeep,
 }
 
 impl Call {
@@ -48,6 +56,10 @@ impl Call {
             Self::StreamWait => "cuStreamWaitEvent",
             Self::Launch => "cuLaunchKernel",
             Self::Synchronize => "cuStreamSynchronize",
+            Self::CaptureQuery => "cuStreamIsCapturing",
+            Self::CaptureBegin => "cuStreamBeginCapture",
+            Self::CaptureEnd => "cuStreamEndCapture",
+            Self::GraphKeep => "cuGraphRetainUserObject",
         }
     }
 

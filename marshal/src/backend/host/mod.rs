@@ -77,7 +77,7 @@ pub use self::stream::HostStream;
 
 use self::fault::Code;
 use self::stream::device_name;
-use super::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory};
+use super::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory, Keeper};
 use crate::alignment::Alignment;
 use crate::error::Error;
 
@@ -101,7 +101,7 @@ impl Backend for Host {
     }
 
     fn is_capturing(stream: &HostStream) -> Result<bool, Error> {
-        Ok(stream.is_capturing())
+        stream.ask_whether_capturing()
     }
 
     fn allocate(stream: &HostStream, size_bytes: u64) -> Result<HostBlock, Error> {
@@ -201,8 +201,8 @@ impl Backend for Host {
         graph.set_source(region.source(len)?, block.range(offset, len as u64)?)
     }
 
-    fn keep_in_graph(stream: &HostStream, what: Box<dyn Send>) -> Result<(), Error> {
-        stream.keep_in_graph(what)
+    fn keeper(stream: &HostStream) -> Result<Keeper, Error> {
+        stream.keeper()
     }
 
     // What was dropped during a capture is freed when it ends.

@@ -14,6 +14,7 @@ use super::journal::{Journal, Op};
 use super::memory::{Memory, Violation};
 use super::queue::{Queue, Task};
 use super::worker;
+use crate::backend::Keeper;
 use crate::error::Error;
 
 thread_local! {
@@ -47,7 +48,7 @@ pub(super) struct State {
     /// Blocks that were dropped while their stream was captured.
     pub(super) postponed: Vec<Freed>,
     /// What graphs kept that are gone, to be dropped by a thread that may call the device.
-    pub(super) released: Vec<Box<dyn Send>>,
+    pub(super) released: Vec<Keeper>,
     /// Device memory that live graphs write: by graph, address and bytes.
     pub(super) graph_writes: Vec<(u64, u64, u64)>,
     pub(super) graphs: u64,
