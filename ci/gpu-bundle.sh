@@ -50,6 +50,27 @@ cargo build --release --package marshal --examples --benches --message-format js
         bench-copies) cp "$path" "$part/bench-copies" ;;
         esac
     done
+# The driver that stands in front of the real one, under its name. What it does not have is looked up in the real one, so it is linked to
+# that: here to an empty library of the same name.
+front=$part/failing-driver
+real=$(mktemp -d)
+trap 'rm -rf "$real"' EXIT
+mkdir "$front"
+"${CC:-cc}" -shared -Wl,-soname,libcuda.so.1 -x c /dev/null -o "$real/libcuda.so.1"
+cargo rustc --release --package failing-driver --crate-type cdylib --message-format json-render-diagnostics -- \
+    -C link-arg=-Wl,--no-as-needed -C link-arg="$real/libcuda.so.1" |
+    python3 -c '
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("reason") == "compiler-artifact" and message["target"]["kind"] == ["cdylib"]:
+        print(message["filenames"][0])
+' | while read -r path; do cp "$path" "$front/libcuda.so"; done
+if [ ! -f "$front/libcuda.so" ]; then
+    echo "no failing driver was built" >&2
+    exit 1
+fi
+
 find "$part" -type f -exec strip {} +
 
 if [ -f examples/kernels/cutlass_grouped_gemm.cu ]; then

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs what ci/gpu-bundle.sh built, on a machine with an NVIDIA GPU: the tests, the example with each of its consumers, the
-# comparison with what people use, and compute-sanitizer (memcheck, initcheck, racecheck, synccheck) over tests and example. Needs the
-# driver, NVRTC and cuBLAS, and for two of the peers a python3 with PyTorch and CuPy; neither Rust nor a network. Under fifteen minutes,
-# and the soak.
+# Runs what ci/gpu-bundle.sh built, on a machine with an NVIDIA GPU: the tests; the same in front of a driver of which every call fails
+# once; the example with each of its consumers; the comparison with what people use; and compute-sanitizer (memcheck, initcheck, racecheck,
+# synccheck) over tests and example. Needs the driver, NVRTC and cuBLAS, and for two of the peers a python3 with PyTorch and CuPy; neither
+# Rust nor a network. Under fifteen minutes, and the soak.
 # usage: ci/gpu-run.sh [RESULTS] [BUNDLE]
 #   RESULTS   where the output of every step goes                  [docs/results of the repository, or results of the bundle]
 #   BUNDLE    the folder that was built   [the script's own folder if it is a bundle, else gpu-bundle of the repository]
 #   CUDA_HOME a CUDA toolkit to prefer over those found
 #   PEERS     more options of the comparison, such as --quick
+#   STEPS     which of them: tests, failures, examples, benches, sanitizers   [all]
 #   SOAK      how many seconds everything runs at once, for a run that shows that nothing is left behind: 300  [4, among the tests]
 # Ends with one summary; exits non-zero when a step failed, or when there is no GPU. A step that could not run (no
 # compute-sanitizer, say) is reported as not run.
@@ -60,20 +61,32 @@ unset SOAK # of the tests beside it
 deadline=$((900 + soak))
 summary=()
 failures=0
+statuses=$(mktemp -d)
+python=$(mktemp)
+trap 'rm -rf "$statuses" "$python"' EXIT
 
-# step NAME SECONDS COMMAND..: runs it, keeps its output, notes how it went.
-step() {
-    local name=$1 limit=$2 status=0 start=$SECONDS
+# begin NAME SECONDS COMMAND..: runs it beside others, keeps its output.
+begin() {
+    local name=$1 limit=$2
     shift 2
     if [ "$limit" -gt $((deadline - SECONDS)) ]; then limit=$((deadline - SECONDS)); fi
+    printf '\n== %s: %s\n' "$name" "$*"
     if [ "$limit" -lt 1 ]; then
-        printf '\n== %s: no time left\n' "$name"
-        summary+=("$(printf '%-22s FAILED: no time left' "$name")")
-        failures=$((failures + 1))
+        echo "no time left" >"$results/$name.txt"
+        echo "124 0 0" >"$statuses/$name"
         return
     fi
-    printf '\n== %s: %s\n' "$name" "$*"
-    timeout --kill-after=5 "$limit" "$@" >"$results/$name.txt" 2>&1 || status=$?
+    (
+        status=0 start=$SECONDS
+        timeout --kill-after=5 "$limit" "$@" >"$results/$name.txt" 2>&1 || status=$?
+        echo "$status $((SECONDS - start)) $limit" >"$statuses/$name"
+    ) &
+}
+
+# conclude NAME: once it has ended, notes how it went.
+conclude() {
+    local name=$1 status seconds limit
+    read -r status seconds limit <"$statuses/$name"
     # Results are kept: no folders of the machine in them.
     sed -i "s|$bundle/||g; s|$results/||g" "$results/$name.txt"
     tail -n 25 "$results/$name.txt"
@@ -86,8 +99,18 @@ step() {
     if [ "$status" -ne 0 ]; then failures=$((failures + 1)); fi
     local said
     said=$(grep -hE '^test result:|(ERROR|RACECHECK) SUMMARY' "$results/$name.txt" | tail -n 1 || true)
-    summary+=("$(printf '%-22s %-22s %4d s  %s' "$name" "$verdict" $((SECONDS - start)) "$said")")
+    summary+=("$(printf '%-22s %-22s %4d s  %s' "$name" "$verdict" "$seconds" "$said")")
 }
+
+# step NAME SECONDS COMMAND..: runs it, keeps its output, notes how it went.
+step() {
+    begin "$@"
+    wait
+    conclude "$1"
+}
+
+# Whether the steps of that kind are asked for.
+wants() { [[ " ${STEPS:-tests failures examples benches sanitizers} " == *" $1 "* ]]; }
 
 not_run() {
     printf '\n== %s: not run, %s\n' "$1" "$2"
@@ -107,15 +130,17 @@ machine() {
 machine | tee "$results/machine.txt"
 
 cd "$bundle"
-for test in tests/*; do
-    name=$(basename "$test")
-    if [ "$name" != cuda ]; then step "host-$name" 30 "$test"; fi
-done
-step cuda 150 tests/cuda
-# Without a device the tests report themselves as not run, which is no pass here.
-if grep -q '^test result: ok\. 0 passed' "$results/cuda.txt"; then
-    summary[-1]=$(printf '%-22s FAILED: no test ran on a GPU' cuda)
-    failures=$((failures + 1))
+if wants tests; then
+    for test in tests/*; do
+        name=$(basename "$test")
+        if [ "$name" != cuda ]; then step "host-$name" 30 "$test"; fi
+    done
+    step cuda 150 tests/cuda
+    # Without a device the tests report themselves as not run, which is no pass here.
+    if grep -q '^test result: ok\. 0 passed' "$results/cuda.txt"; then
+        summary[-1]=$(printf '%-22s FAILED: no test ran on a GPU' cuda)
+        failures=$((failures + 1))
+    fi
 fi
 
 if [ "$soak" -gt 0 ]; then
@@ -128,40 +153,57 @@ else
     not_run soak "SOAK=300 asks for it"
 fi
 
-if [ -x grouped_gemm ]; then
-    step example 90 ./grouped_gemm --backend cuda --require-all
-else
-    not_run example "not in the bundle"
+# The driver that fails when it is told to is found first.
+if wants failures; then
+    step failures 200 env LD_LIBRARY_PATH="$bundle/failing-driver:$LD_LIBRARY_PATH" RUST_BACKTRACE=0 tests/cuda cuda::failures:: --nocapture
+    if grep -q '^test result: ok\. 0 passed' "$results/failures.txt"; then
+        summary[-1]=$(printf '%-22s FAILED: no test ran' failures)
+        failures=$((failures + 1))
+    fi
 fi
 
-step layers 30 ./layers
-step decode 30 ./decode
-step two-devices 30 ./two_devices
-# Its tables, data and plots are results too: peers.md, peers.json, *.svg. PyTorch and CuPy find their own libraries.
-python=$(mktemp)
-trap 'rm -f "$python"' EXIT
-printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec python3 "$@"\n' "$own_library_path" >"$python"
-chmod +x "$python"
-read -ra peers_options <<<"${PEERS:-}"
-step peers 240 ./peers --out "$results" --python "$python" --commit "$(sed -n 's/^commit: //p' manifest.txt)" \
-    "${peers_options[@]}"
-step bench-copies 90 ./bench-copies
-
-# Of the tests those that upload, in short: what works on gigabytes or keeps a stream busy takes minutes under the tools.
-uploads=(cuda::created:: --skip every_order --skip dropped --skip eight --skip through_on --skip ten_thousand
-    --skip thousand --skip random --skip exhausted --skip another_stream --skip launched_with)
-for tool in memcheck initcheck racecheck synccheck; do
-    if [ -z "$sanitizer" ]; then
-        not_run "$tool" "no compute-sanitizer"
-        continue
-    fi
-    checked=("$sanitizer" --tool "$tool" --error-exitcode 9)
-    step "$tool-uploads" 120 "${checked[@]}" tests/cuda "${uploads[@]}"
-    step "$tool-kernels" 40 "${checked[@]}" tests/cuda cuda::kernels::
+if wants examples; then
     if [ -x grouped_gemm ]; then
-        step "$tool-example" 50 "${checked[@]}" ./grouped_gemm --backend cuda --consumers nvrtc --small
+        step example 90 ./grouped_gemm --backend cuda --require-all
+    else
+        not_run example "not in the bundle"
     fi
-done
+    step layers 30 ./layers
+    step decode 30 ./decode
+    step two-devices 30 ./two_devices
+fi
+
+if wants benches; then
+    # Its tables, data and plots are results too: peers.md, peers.json, *.svg. PyTorch and CuPy find their own libraries.
+    printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec python3 "$@"\n' "$own_library_path" >"$python"
+    chmod +x "$python"
+    read -ra peers_options <<<"${PEERS:-}"
+    step peers 240 ./peers --out "$results" --python "$python" --commit "$(sed -n 's/^commit: //p' manifest.txt)" \
+        "${peers_options[@]}"
+    step bench-copies 90 ./bench-copies
+fi
+
+# All tests but those of failures, and the example, under each tool; the tools beside each other. Errors that the driver returns are what
+# some tests are about: the tools report what kernels and copies do.
+if wants sanitizers && [ -n "$sanitizer" ]; then
+    begun=()
+    for tool in memcheck initcheck racecheck synccheck; do
+        checked=(env WATCHED=1 RUST_BACKTRACE=0 "$sanitizer" --tool "$tool" --error-exitcode 9)
+        if [ "$tool" = memcheck ]; then checked+=(--report-api-errors no); fi
+        # The soak's launches from many threads are more than racecheck keeps up with: it says so, as an error of its own.
+        if [ "$tool" = racecheck ]; then skipped=(--skip cuda::soak::); else skipped=(); fi
+        begin "$tool" 420 "${checked[@]}" tests/cuda --skip cuda::failures:: "${skipped[@]}"
+        begun+=("$tool")
+        if [ -x grouped_gemm ]; then
+            begin "$tool-example" 120 "${checked[@]}" ./grouped_gemm --backend cuda --consumers nvrtc --small
+            begun+=("$tool-example")
+        fi
+    done
+    wait
+    for name in "${begun[@]}"; do conclude "$name"; done
+elif wants sanitizers; then
+    not_run sanitizers "no compute-sanitizer"
+fi
 
 {
     echo
@@ -169,5 +211,5 @@ done
     cat "$results/machine.txt"
     printf '%s\n' "${summary[@]}"
     if [ "$failures" -eq 0 ]; then echo "all steps that ran are right, in $SECONDS s"; else echo "$failures FAILED, in $SECONDS s"; fi
-} | tee "$results/summary.txt"
+} | tee -a "$results/summary.txt"
 [ "$failures" -eq 0 ]

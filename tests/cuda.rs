@@ -9,6 +9,8 @@ use std::sync::Arc;
 use cases::{Rig, Snapshot};
 use cudarc::driver::{CudaContext, CudaStream};
 use gpu::device::{self, Gpu};
+use gpu::failing::FailingDriver;
+use gpu::failures;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use marshal::DevicePointer;
 
@@ -100,6 +102,15 @@ fn main() {
     }
     for (name, needed, test) in gpu::all() {
         trials.push(on_gpus(format!("cuda::{name}"), needed, devices, move || test(&Gpu::new())));
+    }
+    for (name, test) in failures::ALL {
+        trials.push(Trial::ignorable_test(format!("cuda::failures::{name}"), move || -> Result<Completion, Failed> {
+            match FailingDriver::find().filter(|_| devices > 0) {
+                Some(driver) => test(&Gpu::new(), &driver),
+                None => return Ok(Completion::ignored_with("not run: no failing driver in front of a device's")),
+            }
+            Ok(Completion::Completed)
+        }));
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -7,11 +7,13 @@ use crate::error::Error;
 
 mod batch;
 pub mod host;
+mod keeper;
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
 
 pub use self::batch::{BatchCopy, BatchFailure, BatchMemory, HostMemory, Place, Tracked};
+pub use self::keeper::Keeper;
 
 /// A stream that arguments are uploaded on. Its type says which backend it belongs to.
 #[diagnostic::on_unimplemented(
@@ -26,7 +28,8 @@ pub trait BackendStream: Clone + Send + Sync + 'static {
 
 /// The calls that an upload needs, with static dispatch. [`host::Host`] and [`cuda::Cuda`] implement it.
 ///
-/// All calls but [`copy_dtoh`](Self::copy_dtoh) return without waiting for the device. After an error a call has had no effect.
+/// All calls but [`copy_dtoh`](Self::copy_dtoh) return without waiting for the device. After an error a call has had no effect; but
+/// one that gives work to a stream may have given it all the same, since CUDA reports what earlier work did by any later call.
 pub trait Backend: Sized + Send + Sync + 'static {
     /// A stream of work: what is given to it runs in order.
     type Stream: BackendStream<Backend = Self>;
@@ -195,12 +198,13 @@ pub trait Backend: Sized + Send + Sync + 'static {
         offset: u64,
     ) -> Result<(), Error>;
 
-    /// Keeps `what` for the graph that `stream` is being captured into: until the graph and its launches are gone. It is dropped at
-    /// some time after that, by a call of this crate, [`reclaim`](Self::reclaim) at the latest.
+    /// A place in the graph that `stream` is being captured into. What is put there is dropped at some time after the graph and its
+    /// launches are gone, by a call of this crate, [`reclaim`](Self::reclaim) at the latest. It is made before the graph is given
+    /// anything that has to be kept: to put something there cannot fail.
     ///
     /// # Errors
-    /// When the graph cannot keep it. Then `what` is never dropped, since the graph may read what it owns.
-    fn keep_in_graph(stream: &Self::Stream, what: Box<dyn Send>) -> Result<(), Error>;
+    /// When the stream is not captured, or the graph cannot keep anything.
+    fn keeper(stream: &Self::Stream) -> Result<Keeper, Error>;
 
     /// Drops what graphs kept that are gone, and frees what was dropped during captures that are over.
     fn reclaim(stream: &Self::Stream);

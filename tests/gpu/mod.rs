@@ -7,6 +7,8 @@ pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod errors;
+pub(crate) mod failing;
+pub(crate) mod failures;
 pub(crate) mod graph;
 pub(crate) mod header;
 pub(crate) mod kernels;
