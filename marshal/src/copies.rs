@@ -36,7 +36,9 @@
 //!
 //! A batch allocates nothing that the one before it had not, but for an owner each of what it owns. Copies that come in the order of
 //! their addresses are not sorted. Besides the call that copies, the driver is asked whether the stream is being captured, and for the
-//! current context; every 8 batches that use host memory, or behind 4 MiB, a fence is recorded, and about as often asked for.
+//! current context; every 16 batches that use host memory, or behind 4 MiB, a fence is recorded, and about as often asked for.
+//!
+//! Staging takes 2 MiB before the driver is asked for it.
 //!
 //! # When it fails
 //!

@@ -18,6 +18,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("neighbours_are_one_copy", neighbours_are_one_copy),
     ("a_thousand_batches_take_one_staging", a_thousand_batches_take_one_staging),
     ("a_stream_far_behind_is_waited_for_at_the_cap", a_stream_far_behind_is_waited_for_at_the_cap),
+    ("small_batches_ask_rarely_how_far_the_stream_is", small_batches_ask_rarely_how_far_the_stream_is),
     ("a_batch_uses_the_lists_of_the_last", a_batch_uses_the_lists_of_the_last),
     ("owned_memory_goes_with_later_batches", owned_memory_goes_with_later_batches),
     ("a_captured_batch_is_a_node_a_copy", a_captured_batch_is_a_node_a_copy),
@@ -309,6 +310,38 @@ fn a_stream_far_behind_is_waited_for_at_the_cap() {
     stream.synchronize().unwrap();
     assert_eq!(device.counters().live_host_blocks, 0);
     assert_eq!(large.to_vec().unwrap(), source);
+}
+
+fn small_batches_ask_rarely_how_far_the_stream_is() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let staging = CopyStaging::new(&stream);
+    let buffer = stream.alloc::<u8>(64).unwrap();
+    let source: Arc<[u8]> = Arc::from([7; 8]);
+    let submit = |by_value: bool| {
+        // SAFETY: the ranges are apart, and the buffer is used on one stream.
+        let to = |start| unsafe { DeviceRangeMut::from_raw(buffer.pointer().checked_add(start).unwrap(), 8) };
+        let mut batch = CopyBatch::new(&staging);
+        batch.htod(&source, to(0)).unwrap();
+        if by_value {
+            batch.htod_owned(source.clone(), to(16)).unwrap();
+        }
+        drop(batch.submit().unwrap());
+        stream.synchronize().unwrap();
+    };
+    (0..200).for_each(|_| submit(false));
+    for by_value in [false, true] {
+        let before = device.counters();
+        (0..1600).for_each(|_| submit(by_value));
+        let after = device.counters();
+        assert_eq!(after.host_allocs, before.host_allocs);
+        assert!(after.events - before.events <= 101, "{} events", after.events - before.events);
+        // Owned memory is asked for besides.
+        let queries = after.queries - before.queries;
+        assert!(queries <= if by_value { 101 + 26 } else { 101 }, "{queries} queries");
+    }
+    // 32 of 64 KiB.
+    assert_eq!(device.counters().live_host_blocks, 32);
 }
 
 fn a_batch_uses_the_lists_of_the_last() {

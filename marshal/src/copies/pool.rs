@@ -35,8 +35,10 @@ struct Idle<B: Backend> {
 const REGION_BYTES: usize = 64 << 10;
 /// Regions take no more than this together, unless a batch needs it.
 const MOST_BYTES: usize = 64 << 20;
-/// A fence is recorded every so many batches: it costs a tenth of a copy, and the question for it more.
-const MARK_DISTANCE: u64 = 8;
+/// Before they take so much, none is asked for: a question costs as much as a copy, and among few regions each batch would ask.
+const LEAST_BYTES: usize = 2 << 20;
+/// A fence is recorded every so many batches, half of the smallest regions that make up [`LEAST_BYTES`]: one answer frees the other half.
+const MARK_DISTANCE: u64 = 16;
 /// Or behind so many bytes: whoever waits for their memory should not wait for much more.
 const MARK_BYTES: usize = 4 << 20;
 /// The lists of so many batches are kept for those to come.
@@ -67,7 +69,7 @@ impl<B: Backend> Pool<B> {
         }
         let oldest = self.idle.iter().position(|idle| idle.region.bytes >= bytes);
         let size = bytes.checked_next_multiple_of(REGION_BYTES).ok_or_else(|| too_large(bytes))?;
-        if let Some(oldest) = oldest {
+        if let Some(oldest) = oldest.filter(|_| self.bytes >= LEAST_BYTES) {
             let batch = self.idle[oldest].batch;
             if !self.has_room(size) {
                 self.timeline.wait(stream, batch)?;
