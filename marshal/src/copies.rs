@@ -38,7 +38,8 @@
 //! their addresses are not sorted. Besides the call that copies, the driver is asked whether the stream is being captured, and for the
 //! current context; every 16 batches that use host memory, or behind 4 MiB, a fence is recorded, and about as often asked for.
 //!
-//! Staging takes 2 MiB before the driver is asked for it.
+//! Staging takes 2 MiB before the driver is asked for it. A host that runs ahead finds twice as much whenever there is too little, up to
+//! 64 MiB: to page-lock memory takes far longer than to copy through it.
 //!
 //! # When it fails
 //!

@@ -18,6 +18,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("neighbours_are_one_copy", neighbours_are_one_copy),
     ("a_thousand_batches_take_one_staging", a_thousand_batches_take_one_staging),
     ("a_stream_far_behind_is_waited_for_at_the_cap", a_stream_far_behind_is_waited_for_at_the_cap),
+    ("staging_is_allocated_ahead_of_a_host_that_runs_ahead", staging_is_allocated_ahead_of_a_host_that_runs_ahead),
     ("small_batches_ask_rarely_how_far_the_stream_is", small_batches_ask_rarely_how_far_the_stream_is),
     ("a_batch_uses_the_lists_of_the_last", a_batch_uses_the_lists_of_the_last),
     ("owned_memory_goes_with_later_batches", owned_memory_goes_with_later_batches),
@@ -310,6 +311,29 @@ fn a_stream_far_behind_is_waited_for_at_the_cap() {
     stream.synchronize().unwrap();
     assert_eq!(device.counters().live_host_blocks, 0);
     assert_eq!(large.to_vec().unwrap(), source);
+}
+
+fn staging_is_allocated_ahead_of_a_host_that_runs_ahead() {
+    let device = late_device();
+    let stream = device.stream();
+    let staging = CopyStaging::new(&stream);
+    let mut buffer = stream.alloc::<u8>(1 << 20).unwrap();
+    let source = vec![1; 1 << 20];
+    let mut submit = || {
+        let mut batch = CopyBatch::new(&staging);
+        batch.htod(&source, &mut buffer).unwrap();
+        drop(batch.submit().unwrap());
+        device.counters().live_host_blocks
+    };
+    let regions: Vec<u64> = (0..9).map(|_| submit()).collect();
+    assert_eq!(regions, [1, 2, 4, 4, 8, 8, 8, 8, 16]);
+    (9..16).for_each(|_| assert_eq!(submit(), 16));
+    // What is not needed yet may not be had. No more than 16 MiB come at once.
+    device.fail(Call::HostAlloc, 3);
+    assert_eq!(submit(), 18);
+    assert_eq!((submit(), submit()), (18, 34));
+    (0..100).for_each(|_| assert!(submit() <= 64));
+    stream.synchronize().unwrap();
 }
 
 fn small_batches_ask_rarely_how_far_the_stream_is() {

@@ -37,6 +37,8 @@ const REGION_BYTES: usize = 64 << 10;
 const MOST_BYTES: usize = 64 << 20;
 /// Before they take so much, none is asked for: a question costs as much as a copy, and among few regions each batch would ask.
 const LEAST_BYTES: usize = 2 << 20;
+/// So much is allocated ahead of need at once.
+const AHEAD_BYTES: usize = 16 << 20;
 /// A fence is recorded every so many batches, half of the smallest regions that make up [`LEAST_BYTES`]: one answer frees the other half.
 const MARK_DISTANCE: u64 = 16;
 /// Or behind so many bytes: whoever waits for their memory should not wait for much more.
@@ -81,7 +83,9 @@ impl<B: Backend> Pool<B> {
             // All too small.
             self.retire_all(stream);
         }
-        self.allocate(stream, size)
+        let region = self.allocate(stream, size)?;
+        self.allocate_ahead(stream, size);
+        Ok(region)
     }
 
     /// Takes the region back. `batch` is the last one that uses it.
@@ -112,6 +116,17 @@ impl<B: Backend> Pool<B> {
         let memory = B::allocate_staging(stream, size, 1)?.pop().ok_or_else(|| too_large(size))?;
         self.bytes += size;
         Ok(Region { memory, bytes: size })
+    }
+
+    /// Has as many regions again as are in flight, where there is room. To page-lock one takes half a millisecond a MiB, long enough
+    /// for the device to catch up: allocated one by one, they would be one too few whenever the host runs ahead.
+    fn allocate_ahead(&mut self, stream: &B::Stream, size: usize) {
+        let in_flight = self.idle.iter().filter(|idle| idle.region.bytes >= size).count();
+        for _ in 1..in_flight.min(AHEAD_BYTES / size) {
+            // Nobody needs it yet.
+            let Some(region) = self.has_room(size).then(|| self.allocate(stream, size).ok()).flatten() else { break };
+            self.idle.push(Idle { region, batch: 0 });
+        }
     }
 
     /// Counts a batch, which uses so many bytes of host memory, and records a fence now and then. One that is not recorded now
