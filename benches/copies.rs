@@ -11,7 +11,8 @@
 //!   dearer then by more than the pause where the device has run dry: no host that packs or checks is spared that.
 //! - marshal: the whole of `CopyBatch`, filled anew each time; from borrowed memory, and from page-locked memory by value.
 //!
-//! Without a GPU nothing is measured, and it says so. `cargo bench --bench copies [htod|dtoh|dtod]`
+//! Without a GPU nothing is measured, and it says so. `cargo bench --bench copies [htod|dtoh|dtod] [64x1024]`: the
+//! second for 64 copies of 1,024 bytes each.
 
 use std::error::Error;
 
@@ -445,7 +446,7 @@ mod gpu {
         }
     }
 
-    pub(super) fn run(directions: &[String]) -> Result<(), Box<dyn Error>> {
+    pub(super) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
         let context = CudaContext::new(0)?;
         let stream = context.new_stream()?;
         let call = batch_call();
@@ -457,10 +458,14 @@ mod gpu {
         // SAFETY: copied to before it matters; freed with the process.
         let [device, other] =
             [unsafe { result::malloc_sync(2 * MOST_BYTES) }?, unsafe { result::malloc_sync(2 * MOST_BYTES) }?];
-        let wanted = |direction: &str| directions.is_empty() || directions.iter().any(|wanted| wanted == direction);
+        let (shapes, directions): (Vec<_>, Vec<_>) = words.iter().partition(|word| word.contains('x'));
+        let wanted = |direction: &str| directions.is_empty() || directions.iter().any(|wanted| *wanted == direction);
+        let is_wanted_shape =
+            |copies, size| shapes.is_empty() || shapes.iter().any(|wanted| **wanted == format!("{copies}x{size}"));
         let mut ratios = Vec::new();
         for size in SIZES {
-            for copies in COPIES.into_iter().filter(|copies| copies * size <= MOST_BYTES) {
+            let is_possible = |&copies: &usize| copies * size <= MOST_BYTES && is_wanted_shape(copies, size);
+            for copies in COPIES.into_iter().filter(is_possible) {
                 let (stream, staging) = (stream.clone(), CopyStaging::new(&stream));
                 let setting = Setting { stream, staging, call, copies, size, device, other };
                 let title = format!("{copies} copies of {size} bytes");
@@ -489,8 +494,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     #[cfg(feature = "cuda")]
     if marshal::cuda::is_available() {
         // Cargo's own arguments begin with dashes.
-        let directions: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-        return gpu::run(&directions);
+        let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+        return gpu::run(&words);
     }
     println!("not run: no CUDA device");
     Ok(())

@@ -23,6 +23,7 @@ pub(crate) fn all<R: Rig>() -> Vec<Case<R>> {
         ("borrowed_destinations_are_written_by_wait_alone", borrowed_destinations_are_written_by_wait_alone),
         ("leaked_copies_leave_their_staging_alone", leaked_copies_leave_their_staging_alone),
         ("owned_sources_live_until_their_copies_have_run", owned_sources_live_until_their_copies_have_run),
+        ("an_owner_that_panics_keeps_every_copy_back", an_owner_that_panics_keeps_every_copy_back),
         ("what_depends_on_the_order_is_refused_whole", what_depends_on_the_order_is_refused_whole),
         ("lengths_that_differ_are_refused_by_number", lengths_that_differ_are_refused_by_number),
         ("empty_copies_count_and_do_nothing", empty_copies_count_and_do_nothing),
@@ -265,6 +266,37 @@ fn owned_sources_live_until_their_copies_have_run<R: Rig>(rig: &R) {
     batch.htod_owned(source, part_mut::<R>(&arena, 0, 64)).unwrap();
     drop(batch.submit().unwrap().wait().unwrap());
     assert!(gone.load(Ordering::Relaxed));
+}
+
+/// Bytes that can be asked for once.
+struct Once(AtomicBool);
+
+impl AsRef<[u8]> for Once {
+    fn as_ref(&self) -> &[u8] {
+        assert!(!self.0.swap(true, Ordering::Relaxed), "asked again");
+        &[9; 8]
+    }
+}
+
+fn an_owner_that_panics_keeps_every_copy_back<R: Rig>(rig: &R) {
+    let stream = rig.stream();
+    let staging = CopyStaging::new(&stream);
+    // More than one call of the driver takes.
+    for copies in [2, 1500] {
+        let arena = arena::<R>(&stream, vec![0; 16 * copies]);
+        let at = |copy| part_mut::<R>(&arena, 16 * copy, 8);
+        let mut batch = CopyBatch::new(&staging);
+        (1..copies).for_each(|copy| batch.htod_owned(vec![9; 8], at(copy - 1)).unwrap());
+        batch.htod_owned(Once(AtomicBool::new(false)), at(copies - 1)).unwrap();
+        let submitted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| batch.submit().map(drop)));
+        assert!(submitted.is_err());
+        assert!(arena.read_back().unwrap().iter().all(|&byte| byte == 0), "{copies} copies");
+
+        let mut batch = CopyBatch::new(&staging);
+        batch.htod(&[7; 8], at(0)).unwrap();
+        batch.submit().unwrap().wait().unwrap();
+        assert_eq!(arena.read_back().unwrap()[..16], [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
 }
 
 fn what_depends_on_the_order_is_refused_whole<R: Rig>(rig: &R) {

@@ -1,10 +1,13 @@
 //! Batches of copies: what only the journal, injected failures and a seed can show.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use marshal::backend::{Backend, BatchCopy, BatchMemory, Place};
 use marshal::host::{Call, Host, HostBuffer, HostDevice, HostOptions, HostStream, Op};
 use marshal::{CopyBatch, CopyBatchError, CopyStaging, DeviceRange, DeviceRangeMut, Error, ErrorKind, PendingCopies};
+
+use crate::heap::ALLOCATIONS;
 
 pub(crate) const ALL: &[(&str, fn())] = &[
     ("a_failure_at_any_copy_tells_how_far_it_came", a_failure_at_any_copy_tells_how_far_it_came),
@@ -15,6 +18,10 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("neighbours_are_one_copy", neighbours_are_one_copy),
     ("a_thousand_batches_take_one_staging", a_thousand_batches_take_one_staging),
     ("a_stream_far_behind_is_waited_for_at_the_cap", a_stream_far_behind_is_waited_for_at_the_cap),
+    ("staging_is_allocated_ahead_of_a_host_that_runs_ahead", staging_is_allocated_ahead_of_a_host_that_runs_ahead),
+    ("small_batches_ask_rarely_how_far_the_stream_is", small_batches_ask_rarely_how_far_the_stream_is),
+    ("a_batch_uses_the_lists_of_the_last", a_batch_uses_the_lists_of_the_last),
+    ("owned_memory_goes_with_later_batches", owned_memory_goes_with_later_batches),
     ("a_captured_batch_is_a_node_a_copy", a_captured_batch_is_a_node_a_copy),
     ("what_cannot_be_captured_leaves_the_capture_valid", what_cannot_be_captured_leaves_the_capture_valid),
     ("a_broken_stream_hands_out_nothing", a_broken_stream_hands_out_nothing),
@@ -304,6 +311,109 @@ fn a_stream_far_behind_is_waited_for_at_the_cap() {
     stream.synchronize().unwrap();
     assert_eq!(device.counters().live_host_blocks, 0);
     assert_eq!(large.to_vec().unwrap(), source);
+}
+
+fn staging_is_allocated_ahead_of_a_host_that_runs_ahead() {
+    let device = late_device();
+    let stream = device.stream();
+    let staging = CopyStaging::new(&stream);
+    let mut buffer = stream.alloc::<u8>(1 << 20).unwrap();
+    let source = vec![1; 1 << 20];
+    let mut submit = || {
+        let mut batch = CopyBatch::new(&staging);
+        batch.htod(&source, &mut buffer).unwrap();
+        drop(batch.submit().unwrap());
+        device.counters().live_host_blocks
+    };
+    let regions: Vec<u64> = (0..9).map(|_| submit()).collect();
+    assert_eq!(regions, [1, 2, 4, 4, 8, 8, 8, 8, 16]);
+    (9..16).for_each(|_| assert_eq!(submit(), 16));
+    // What is not needed yet may not be had. No more than 16 MiB come at once.
+    device.fail(Call::HostAlloc, 3);
+    assert_eq!(submit(), 18);
+    assert_eq!((submit(), submit()), (18, 34));
+    (0..100).for_each(|_| assert!(submit() <= 64));
+    stream.synchronize().unwrap();
+}
+
+fn small_batches_ask_rarely_how_far_the_stream_is() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let staging = CopyStaging::new(&stream);
+    let buffer = stream.alloc::<u8>(64).unwrap();
+    let source: Arc<[u8]> = Arc::from([7; 8]);
+    let submit = |by_value: bool| {
+        // SAFETY: the ranges are apart, and the buffer is used on one stream.
+        let to = |start| unsafe { DeviceRangeMut::from_raw(buffer.pointer().checked_add(start).unwrap(), 8) };
+        let mut batch = CopyBatch::new(&staging);
+        batch.htod(&source, to(0)).unwrap();
+        if by_value {
+            batch.htod_owned(source.clone(), to(16)).unwrap();
+        }
+        drop(batch.submit().unwrap());
+        stream.synchronize().unwrap();
+    };
+    (0..200).for_each(|_| submit(false));
+    for by_value in [false, true] {
+        let before = device.counters();
+        (0..1600).for_each(|_| submit(by_value));
+        let after = device.counters();
+        assert_eq!(after.host_allocs, before.host_allocs);
+        assert!(after.events - before.events <= 101, "{} events", after.events - before.events);
+        // Owned memory is asked for besides.
+        let queries = after.queries - before.queries;
+        assert!(queries <= if by_value { 101 + 26 } else { 101 }, "{queries} queries");
+    }
+    // 32 of 64 KiB.
+    assert_eq!(device.counters().live_host_blocks, 32);
+}
+
+fn a_batch_uses_the_lists_of_the_last() {
+    let stream = HostDevice::new().stream();
+    let staging = CopyStaging::new(&stream);
+    let buffer = stream.alloc::<u8>(16 * 4096).unwrap();
+    let (source, mut target) = ([1_u8; 8], vec![[0_u8; 8]; 4096]);
+    let mut allocations = |copies: usize| {
+        // SAFETY: the ranges are apart, and the buffer is used on one stream.
+        let to = |copy: usize| unsafe { DeviceRangeMut::from_raw(buffer.pointer().checked_add(16 * copy).unwrap(), 8) };
+        // SAFETY: as above.
+        let from = |copy: usize| unsafe { DeviceRange::from_raw(buffer.pointer().checked_add(16 * copy).unwrap(), 8) };
+        let mut collected = 0;
+        for _ in 0..2 {
+            let before = ALLOCATIONS.get();
+            let mut batch = CopyBatch::new(&staging);
+            (0..copies).for_each(|copy| batch.htod(&source, to(copy)).unwrap());
+            collected = ALLOCATIONS.get() - before;
+            batch.submit().unwrap().wait().unwrap();
+            let before = ALLOCATIONS.get();
+            let mut batch = CopyBatch::new(&staging);
+            target[..copies].iter_mut().enumerate().for_each(|(copy, target)| batch.dtoh(from(copy), target).unwrap());
+            collected += ALLOCATIONS.get() - before;
+            batch.submit().unwrap().wait().unwrap();
+        }
+        collected
+    };
+    assert_eq!((allocations(100), allocations(4096), allocations(3)), (0, 0, 0));
+}
+
+fn owned_memory_goes_with_later_batches() {
+    let stream = HostDevice::new().stream();
+    let staging = CopyStaging::new(&stream);
+    let mut buffer = stream.alloc::<u8>(8).unwrap();
+    let source: Arc<[u8]> = Arc::from([7; 8]);
+    for _ in 0..1000 {
+        let mut batch = CopyBatch::new(&staging);
+        batch.htod_owned(source.clone(), &mut buffer).unwrap();
+        drop(batch.submit().unwrap());
+        stream.synchronize().unwrap();
+    }
+    // Asked for every 128 owners, and some polls late.
+    assert!(Arc::strong_count(&source) <= 1 + 256, "{}", Arc::strong_count(&source));
+    // A wait knows of all before it.
+    let mut batch = CopyBatch::new(&staging);
+    batch.htod_owned(source.clone(), &mut buffer).unwrap();
+    drop(batch.submit().unwrap().wait().unwrap());
+    assert_eq!(Arc::strong_count(&source), 1);
 }
 
 fn a_captured_batch_is_a_node_a_copy() {

@@ -9,7 +9,7 @@ use crate::error::Error;
 /// Host memory with an owner, which a batch keeps until its copies have run. The bytes stay where and what they are while the
 /// owner lives.
 pub trait HostMemory: Send + Sync {
-    /// All of it.
+    /// All of it. It may panic, so a backend asks for it before it submits the first copy.
     fn bytes(&self) -> &[u8];
 }
 

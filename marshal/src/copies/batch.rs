@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytemuck::{NoUninit, Pod};
 
-use super::pending::{CopyBatchError, PendingCopies, Target, Ticket};
-use super::plan::{End, Plan, Request, check};
-use super::range::{DeviceRange, DeviceRangeMut, Memory};
-use super::staging::{CopyStaging, Lease};
-use crate::backend::{Backend, HostMemory};
+use super::lists::{Lists, Source, Target};
+use super::pending::Ticket;
+use super::plan::{End, Request};
+use super::range::{DeviceRange, DeviceRangeMut, Memory, On};
+use super::staging::CopyStaging;
+use crate::backend::{Backend, HostMemory, Tracked};
 use crate::error::{Error, ErrorKind};
 
 /// Copies in any direction, collected from as many callers as wish, and submitted together. [`crate::copies`] tells what holds.
@@ -42,40 +43,22 @@ use crate::error::{Error, ErrorKind};
 /// ```
 #[must_use = "nothing is copied before `submit`"]
 pub struct CopyBatch<'a, B: Backend> {
-    staging: CopyStaging<B>,
-    entries: Vec<Entry<'a>>,
-    // In the order in which the entries name them, the source of an entry first; none for an empty one.
-    memories: Vec<Memory<'a, B>>,
-    owned: Vec<Arc<dyn HostMemory>>,
-    id: u64,
+    pub(super) staging: CopyStaging<B>,
+    pub(super) lists: Lists<'a>,
+    pub(super) tracked: Vec<TrackedEnd<'a, B>>,
+    // What `submit` will say: the first range that cannot be used on this stream.
+    pub(super) refused: Option<Error>,
+    // The first copy that a graph could not keep.
+    pub(super) not_capturable: Option<u64>,
+    pub(super) id: u64,
 }
 
-/// One copy.
-struct Entry<'a> {
-    source: Source<'a>,
-    destination: Destination<'a>,
-    /// Bytes.
-    len: usize,
+/// An end of a copy whose owner gives the address when the copy is submitted.
+pub(super) struct TrackedEnd<'a, B: Backend> {
+    pub(super) owner: Box<dyn Tracked<B> + 'a>,
+    pub(super) entry: usize,
+    pub(super) is_source: bool,
 }
-
-enum Source<'a> {
-    /// The next of the batch's memories.
-    Device,
-    Borrowed(&'a [u8]),
-    /// Which of the batch's owners.
-    Owned(usize),
-}
-
-enum Destination<'a> {
-    /// The next of the batch's memories.
-    Device,
-    Borrowed(&'a mut [u8]),
-    /// Staging that a ticket is for.
-    Ticket,
-}
-
-/// The lists have room for so many copies at first, a few kilobytes: most batches are no larger, and do not grow step by step.
-const ROOM: usize = 64;
 
 /// `S` as bytes.
 struct Owner<T, S> {
@@ -95,9 +78,10 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         static BATCHES: AtomicU64 = AtomicU64::new(0);
         Self {
             staging: staging.clone(),
-            entries: Vec::new(),
-            memories: Vec::new(),
-            owned: Vec::new(),
+            lists: staging.lists(),
+            tracked: Vec::new(),
+            refused: None,
+            not_capturable: None,
             id: BATCHES.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -113,8 +97,11 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     ) -> Result<(), Error> {
         let destination = destination.into();
         let bytes = self.bytes::<T>(source.len(), destination.len())?;
-        self.memory(bytes, destination.into_memory());
-        self.add(Source::Borrowed(bytemuck::cast_slice(source)), Destination::Device, bytes);
+        if bytes != 0 {
+            self.lists.sources.push(Source { entry: self.len(), bytes: bytemuck::cast_slice(source) });
+        }
+        let destination = self.memory(bytes, destination.into_memory(), false);
+        self.add(End::Staged, destination, bytes);
         Ok(())
     }
 
@@ -131,13 +118,14 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         let destination = destination.into();
         let owner = Arc::new(Owner { memory: source, element: PhantomData });
         let bytes = self.bytes::<T>(owner.bytes().len() / size_of::<T>().max(1), destination.len())?;
-        self.memory(bytes, destination.into_memory());
-        self.add(Source::Owned(self.owned.len()), Destination::Device, bytes);
-        self.owned.push(owner);
+        let destination = self.memory(bytes, destination.into_memory(), false);
+        self.lists.owned.push(owner);
+        self.add(End::Owned(self.lists.owned.len() - 1), destination, bytes);
         Ok(())
     }
 
-    /// Copies device memory to `destination`, which is written by [`PendingCopies::wait`] and by nothing else.
+    /// Copies device memory to `destination`, which is written by [`PendingCopies::wait`](super::PendingCopies::wait) and by nothing
+    /// else.
     ///
     /// # Errors
     /// When the lengths differ.
@@ -148,8 +136,11 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     ) -> Result<(), Error> {
         let source = source.into();
         let bytes = self.bytes::<T>(source.len(), destination.len())?;
-        self.memory(bytes, source.into_memory());
-        self.add(Source::Device, Destination::Borrowed(bytemuck::cast_slice_mut(destination)), bytes);
+        let source = self.memory(bytes, source.into_memory(), true);
+        if bytes != 0 {
+            self.lists.targets.push(Target { entry: self.len(), bytes: bytemuck::cast_slice_mut(destination) });
+        }
+        self.add(source, End::Staged, bytes);
         Ok(())
     }
 
@@ -161,9 +152,9 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     pub fn dtoh_owned<T: Pod>(&mut self, source: impl Into<DeviceRange<'a, T, B>>) -> Result<Ticket<T>, Error> {
         let source = source.into();
         let bytes = self.bytes::<T>(source.len(), source.len())?;
-        let ticket = Ticket::new(self.id, self.entries.len(), bytes);
-        self.memory(bytes, source.into_memory());
-        self.add(Source::Device, Destination::Ticket, bytes);
+        let ticket = Ticket::new(self.id, self.len(), bytes);
+        let source = self.memory(bytes, source.into_memory(), true);
+        self.add(source, End::Staged, bytes);
         Ok(ticket)
     }
 
@@ -178,128 +169,28 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
     ) -> Result<(), Error> {
         let (source, destination) = (source.into(), destination.into());
         let bytes = self.bytes::<T>(source.len(), destination.len())?;
-        self.memory(bytes, source.into_memory());
-        self.memory(bytes, destination.into_memory());
-        self.add(Source::Device, Destination::Device, bytes);
+        let source = self.memory(bytes, source.into_memory(), true);
+        let destination = self.memory(bytes, destination.into_memory(), false);
+        self.add(source, destination, bytes);
         Ok(())
     }
 
     /// Copies that the batch was given, empty ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.lists.plan.requests.len()
     }
 
     /// Whether it was given none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Submits all copies on the stream, behind the work that it was given. Returns without waiting for them, but waits for an
-    /// older batch where staging is at its cap.
-    ///
-    /// # Errors
-    /// Before anything is submitted: when a range is null or passes the last address, copies depend on their order, memory
-    /// belongs to another stream or device, or staging is not to be had. Afterwards: when the driver refuses a copy; no further
-    /// ones are submitted then, and the error tells which were.
-    pub fn submit(mut self) -> Result<PendingCopies<'a, B>, CopyBatchError<B>> {
-        let (staging, mut memories) = (self.staging.clone(), core::mem::take(&mut self.memories));
-        let (stream, mut uses) = (staging.stream(), Vec::new());
-        let prepared = self.prepare(stream, &mut memories, &mut uses);
-        let submitted =
-            prepared.map_err(CopyBatchError::before).and_then(|(mut lease, plan, is_capturing)| {
-                match lease.submit(&plan.copies, is_capturing) {
-                    Ok(()) => Ok((lease, plan.offsets)),
-                    Err(failure) => Err(CopyBatchError::after(failure, lease, &plan)),
-                }
-            });
-        B::end_uses(stream, uses);
-        submitted.map(|(lease, offsets)| {
-            let targets = targets_at(self.entries, &offsets);
-            PendingCopies::new(lease, self.id, offsets, targets)
-        })
-    }
-
-    /// All that comes before the first copy is submitted.
-    fn prepare<'s>(
-        &mut self,
-        stream: &'s B::Stream,
-        memories: &'s mut [Memory<'a, B>],
-        uses: &mut Vec<B::Use<'s>>,
-    ) -> Result<(Lease<B>, Plan, bool), Error> {
-        let is_capturing = B::is_capturing(stream)?;
-        if is_capturing {
-            self.refuse_capture(memories)?;
-        }
-        let requests = self.requests(is_capturing, memories.iter_mut().map(|memory| memory.begin(stream, uses)))?;
-        check(&requests)?;
-        let plan = Plan::new(&requests, |address| B::allocation_of(stream, address))?;
-        let mut lease = self.staging.lease(plan.staging_bytes, is_capturing)?;
-        lease.write(|staging| self.gather(&requests, &plan.offsets, staging));
-        if !is_capturing {
-            lease.owned = core::mem::take(&mut self.owned);
-        }
-        Ok((lease, plan, is_capturing))
-    }
-
-    /// A graph keeps no borrow, and nobody could wait for its copies to the host.
-    fn refuse_capture(&self, memories: &[Memory<'a, B>]) -> Result<(), Error> {
-        let mut memories = memories.iter();
-        let mut is_address = || matches!(memories.next(), Some(Memory::Address(_)));
-        for (index, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.len != 0) {
-            let reads_address = !matches!(entry.source, Source::Device) || is_address();
-            let writes_address = matches!(entry.destination, Destination::Device) && is_address();
-            if !(reads_address && writes_address) {
-                return Err(Error::new(ErrorKind::NotCapturable { entry: index as u64 }));
-            }
-        }
-        Ok(())
-    }
-
-    /// The copies by address; `addresses` are those of the memories. Captured, owned memory goes through staging too: a graph reads
-    /// page-locked memory alone.
-    fn requests(
-        &self,
-        is_capturing: bool,
-        mut addresses: impl Iterator<Item = Result<u64, Error>>,
-    ) -> Result<Vec<Request>, Error> {
-        let mut device = || addresses.next().expect("each copy has given its memories").map(End::Device);
-        let mut requests = Vec::with_capacity(self.entries.len());
-        for entry in &self.entries {
-            let len = entry.len;
-            let source = match entry.source {
-                _ if len == 0 => End::Staged,
-                Source::Device => device()?,
-                Source::Owned(index) if !is_capturing => End::Owned(index),
-                Source::Borrowed(_) | Source::Owned(_) => End::Staged,
-            };
-            let destination = match entry.destination {
-                Destination::Device if len != 0 => device()?,
-                _ => End::Staged,
-            };
-            requests.push(Request { source, destination, len });
-        }
-        Ok(requests)
-    }
-
-    /// Copies what is read from staging to its place there.
-    fn gather(&self, requests: &[Request], offsets: &[usize], staging: &mut [u8]) {
-        for ((entry, request), &offset) in self.entries.iter().zip(requests).zip(offsets) {
-            let bytes = match entry.source {
-                Source::Borrowed(bytes) => bytes,
-                Source::Owned(index) if entry.len != 0 && request.source == End::Staged => self.owned[index].bytes(),
-                Source::Owned(_) | Source::Device => continue,
-            };
-            if entry.len != 0 {
-                staging[offset..offset + entry.len].copy_from_slice(bytes);
-            }
-        }
+        self.lists.plan.requests.is_empty()
     }
 
     /// Bytes of a copy between so many elements.
+    #[inline]
     fn bytes<T>(&self, source: usize, destination: usize) -> Result<usize, Error> {
-        let entry = self.entries.len() as u64;
+        let entry = self.len() as u64;
         if source != destination {
             let (source, destination) = (source as u64, destination as u64);
             return Err(Error::new(ErrorKind::CopyLength { entry, source, destination }));
@@ -308,38 +199,47 @@ impl<'a, B: Backend> CopyBatch<'a, B> {
         bytes.ok_or_else(|| Error::new(ErrorKind::TooLarge { needed: u64::MAX, available: usize::MAX as u64 }))
     }
 
-    /// Keeps device memory; nothing of an empty range, whose address may be anything.
-    fn memory(&mut self, bytes: usize, memory: Memory<'a, B>) {
-        if self.memories.is_empty() {
-            self.memories.reserve(ROOM);
+    /// The device end of the copy that is added next; of an empty one nothing, whose address may be anything.
+    #[inline]
+    fn memory(&mut self, bytes: usize, memory: Memory<'a, B>, is_source: bool) -> End {
+        let entry = self.len();
+        if bytes == 0 {
+            return End::Staged;
         }
-        if bytes != 0 {
-            self.memories.push(memory);
+        if let Memory::Address(address) = memory {
+            return End::Device(address);
+        }
+        self.ordered_memory(entry, memory, is_source)
+    }
+
+    /// Of memory that is no mere address.
+    fn ordered_memory(&mut self, entry: usize, memory: Memory<'a, B>, is_source: bool) -> End {
+        self.not_capturable.get_or_insert(entry as u64);
+        match memory.on(self.staging.stream()) {
+            Ok(On::Address(address)) => End::Device(address),
+            Ok(On::Tracked(owner)) => {
+                self.tracked.push(TrackedEnd { owner, entry, is_source });
+                End::Staged
+            }
+            Err(error) => {
+                self.refused.get_or_insert(error);
+                End::Staged
+            }
         }
     }
 
-    fn add(&mut self, source: Source<'a>, destination: Destination<'a>, len: usize) {
-        if self.entries.is_empty() {
-            self.entries.reserve(ROOM);
+    #[inline]
+    fn add(&mut self, source: End, destination: End, len: usize) {
+        if destination == End::Staged && len != 0 {
+            // Nobody could wait for it.
+            self.not_capturable.get_or_insert(self.len() as u64);
         }
-        self.entries.push(Entry { source, destination, len });
+        self.lists.plan.requests.push(Request { source, destination, len, offset: 0 });
     }
-}
-
-/// The borrowed destinations, each with its place.
-fn targets_at<'a>(entries: Vec<Entry<'a>>, offsets: &[usize]) -> Vec<Target<'a>> {
-    if !entries.iter().any(|entry| matches!(entry.destination, Destination::Borrowed(_))) {
-        return Vec::new();
-    }
-    let target = |(entry, &offset): (Entry<'a>, &usize)| match entry.destination {
-        Destination::Borrowed(bytes) if entry.len != 0 => Some(Target { offset, bytes }),
-        _ => None,
-    };
-    entries.into_iter().zip(offsets).filter_map(target).collect()
 }
 
 impl<B: Backend> fmt::Debug for CopyBatch<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CopyBatch").field("copies", &self.entries.len()).finish_non_exhaustive()
+        f.debug_struct("CopyBatch").field("copies", &self.len()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 use bytemuck::Pod;
 
-use super::plan::Plan;
+use super::lists::{Target, emptied};
 use super::staging::Lease;
 use crate::backend::{Backend, BatchFailure};
 use crate::error::{Error, ErrorKind};
@@ -16,22 +16,14 @@ use crate::error::{Error, ErrorKind};
 /// fetch is lost, and borrowed destinations stay as they were. Work that the stream is given afterwards comes behind them.
 #[must_use = "without `wait`, what the copies fetch is lost"]
 pub struct PendingCopies<'a, B: Backend> {
-    lease: Lease<B>,
+    pub(super) lease: Lease<B>,
     batch: u64,
-    // Where each copy stands in staging.
-    offsets: Vec<usize>,
     targets: Vec<Target<'a>>,
 }
 
-/// A borrowed destination, and where its bytes arrive.
-pub(crate) struct Target<'a> {
-    pub(crate) offset: usize,
-    pub(crate) bytes: &'a mut [u8],
-}
-
 impl<'a, B: Backend> PendingCopies<'a, B> {
-    pub(crate) fn new(lease: Lease<B>, batch: u64, offsets: Vec<usize>, targets: Vec<Target<'a>>) -> Self {
-        Self { lease, batch, offsets, targets }
+    pub(crate) fn new(lease: Lease<B>, batch: u64, targets: Vec<Target<'a>>) -> Self {
+        Self { lease, batch, targets }
     }
 
     /// Waits until the copies have run, and writes the borrowed destinations. Waits for what the stream was given meanwhile, too.
@@ -41,11 +33,13 @@ impl<'a, B: Backend> PendingCopies<'a, B> {
     pub fn wait(mut self) -> Result<FetchedCopies<B>, Error> {
         self.lease.wait()?;
         self.lease.read(|staging| {
-            for Target { offset, bytes } in self.targets {
+            for Target { entry, bytes } in &mut self.targets {
+                let offset = self.lease.lists.plan.requests[*entry].offset;
                 bytes.copy_from_slice(&staging[offset..offset + bytes.len()]);
             }
         });
-        Ok(FetchedCopies { lease: self.lease, batch: self.batch, offsets: self.offsets })
+        self.lease.lists.targets = emptied(self.targets);
+        Ok(FetchedCopies { lease: self.lease, batch: self.batch })
     }
 
     /// Lets the work that `other` is given from now on wait for the copies. The host does not wait.
@@ -86,7 +80,6 @@ impl<'a, B: Backend> PendingCopies<'a, B> {
 pub struct FetchedCopies<B: Backend> {
     lease: Lease<B>,
     batch: u64,
-    offsets: Vec<usize>,
 }
 
 /// Names one copy of [`CopyBatch::dtoh_owned`](super::CopyBatch::dtoh_owned).
@@ -114,7 +107,7 @@ impl<B: Backend> FetchedCopies<B> {
         if ticket.bytes == 0 {
             return read(&[]);
         }
-        let offset = self.offsets[ticket.entry];
+        let offset = self.lease.lists.plan.requests[ticket.entry].offset;
         self.lease.read(|staging| {
             let bytes = &staging[offset..offset + ticket.bytes];
             if let Ok(elements) = bytemuck::try_cast_slice(bytes) {
@@ -161,9 +154,9 @@ impl<B: Backend> CopyBatchError<B> {
     }
 
     #[cold]
-    pub(crate) fn after(failure: BatchFailure, lease: Lease<B>, plan: &Plan) -> Self {
-        let failed = failure.failed.map_or(Vec::new(), |copy| plan.requests_of(copy).to_vec());
-        let submitted = plan.requests_of_first(failure.submitted);
+    pub(crate) fn after(failure: BatchFailure, lease: Lease<B>) -> Self {
+        let failed = failure.failed.map_or(Vec::new(), |copy| lease.lists.plan.requests_of(copy));
+        let submitted = lease.lists.plan.requests_of_first(failure.submitted);
         Self { failed: Box::new(Failed { error: failure.error, failed, submitted, lease: Some(lease) }) }
     }
 
@@ -233,7 +226,7 @@ impl<B: Backend> core::error::Error for CopyBatchError<B> {
 impl<B: Backend> fmt::Debug for PendingCopies<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingCopies")
-            .field("copies", &self.offsets.len())
+            .field("copies", &self.lease.lists.plan.requests.len())
             .field("captured", &self.lease.is_captured())
             .finish_non_exhaustive()
     }
@@ -241,7 +234,7 @@ impl<B: Backend> fmt::Debug for PendingCopies<'_, B> {
 
 impl<B: Backend> fmt::Debug for FetchedCopies<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FetchedCopies").field("copies", &self.offsets.len()).finish_non_exhaustive()
+        f.debug_struct("FetchedCopies").field("copies", &self.lease.lists.plan.requests.len()).finish_non_exhaustive()
     }
 }
 

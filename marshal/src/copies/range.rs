@@ -108,21 +108,23 @@ impl<'a, T, B: Backend> DeviceRangeMut<'a, T, B> {
     }
 }
 
-impl<B: Backend> Memory<'_, B> {
-    /// The address, for work on `stream` that is about to be submitted.
-    pub(crate) fn begin<'s>(&'s mut self, stream: &'s B::Stream, uses: &mut Vec<B::Use<'s>>) -> Result<u64, Error> {
+/// Device memory of a copy on a stream that may use it.
+pub(crate) enum On<'a, B: Backend> {
+    Address(u64),
+    Tracked(Box<dyn Tracked<B> + 'a>),
+}
+
+impl<'a, B: Backend> Memory<'a, B> {
+    /// The address for work on `stream`, or who gives it once that is about to be submitted.
+    pub(crate) fn on(self, stream: &B::Stream) -> Result<On<'a, B>, Error> {
         match self {
-            Self::Address(address) => Ok(*address),
-            Self::Ordered(address, home) if B::is_same_stream(home, stream) => Ok(*address),
+            Self::Address(address) => Ok(On::Address(address)),
+            Self::Ordered(address, home) if B::is_same_stream(home, stream) => Ok(On::Address(address)),
             Self::Lent(address, lent) if B::is_same_stream(lent, stream) || is_any_thread::<B>(lent, stream) => {
-                Ok(*address)
+                Ok(On::Address(address))
             }
             Self::Ordered(_, home) | Self::Lent(_, home) => Err(Error::new(wrong_stream::<B>(home, stream))),
-            Self::Tracked(owner) => {
-                let (address, used) = owner.begin(stream)?;
-                uses.push(used);
-                Ok(address)
-            }
+            Self::Tracked(owner) => Ok(On::Tracked(owner)),
         }
     }
 }

@@ -3,9 +3,11 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::{Backend, BackendStream, BatchCopy, BatchFailure, BatchMemory, HostMemory, Keeper};
+use super::lists::Lists;
+use super::plan::Plan;
+use super::pool::{Pool, Region};
+use crate::backend::{Backend, BackendStream, BatchFailure, BatchMemory, HostMemory, Keeper};
 use crate::error::{Error, ErrorKind};
-use crate::staging::Timeline;
 
 /// Page-locked memory for batches of copies on one stream, used again from batch to batch. Clones are handles of one; threads share
 /// it.
@@ -21,32 +23,6 @@ struct Shared<B: Backend> {
     pool: Mutex<Pool<B>>,
 }
 
-struct Pool<B: Backend> {
-    timeline: Timeline<B>,
-    // The one that was used last stands last.
-    idle: Vec<Idle<B>>,
-    // Of all regions, the leased ones among them.
-    bytes: usize,
-}
-
-struct Idle<B: Backend> {
-    region: Region<B>,
-    // The last batch that uses the region.
-    batch: u64,
-}
-
-struct Region<B: Backend> {
-    memory: B::Region,
-    bytes: usize,
-}
-
-/// Sizes of regions are multiples of this.
-const REGION_BYTES: usize = 64 << 10;
-/// Regions take no more than this together, unless a batch needs it.
-const MOST_BYTES: usize = 64 << 20;
-/// A fence is recorded every so many batches: it costs a tenth of a copy, and the question for it more.
-const MARK_DISTANCE: u64 = 8;
-
 impl<B: Backend> CopyStaging<B> {
     /// Staging for batches on `stream`. Allocates nothing yet.
     #[must_use]
@@ -54,8 +30,7 @@ impl<B: Backend> CopyStaging<B> {
     where
         B: Backend<Stream = S>,
     {
-        let pool = Pool { timeline: Timeline::default(), idle: Vec::new(), bytes: 0 };
-        Self { shared: Arc::new(Shared { stream: stream.clone(), pool: Mutex::new(pool) }) }
+        Self { shared: Arc::new(Shared { stream: stream.clone(), pool: Mutex::default() }) }
     }
 
     /// Sees to it that one batch with `bytes` bytes of borrowed host memory finds its staging allocated. A batch that is captured
@@ -64,7 +39,13 @@ impl<B: Backend> CopyStaging<B> {
     /// # Errors
     /// When the memory is not to be had, or the stream is being captured.
     pub fn reserve(&self, bytes: usize) -> Result<(), Error> {
-        drop(self.lease(bytes, B::is_capturing(self.stream())?)?);
+        let stream = self.stream();
+        let is_capturing = B::is_capturing(stream)?;
+        if bytes != 0 {
+            let mut pool = self.shared.lock();
+            let region = pool.take(stream, bytes, is_capturing)?;
+            pool.give_back(stream, region, 0);
+        }
         Ok(())
     }
 
@@ -74,11 +55,16 @@ impl<B: Backend> CopyStaging<B> {
         &self.shared.stream
     }
 
-    /// A region of `bytes` bytes at least that no copy uses, or none for 0 bytes. On a stream that is being captured the driver is
-    /// not asked for anything.
-    pub(crate) fn lease(&self, bytes: usize, is_capturing: bool) -> Result<Lease<B>, Error> {
-        let region = if bytes == 0 { None } else { Some(self.shared.take(bytes, is_capturing)?) };
-        Ok(Lease { staging: self.clone(), region, owned: Vec::new(), batch: 0, use_: Use::Done })
+    /// Lists for a batch, empty.
+    pub(crate) fn lists<'a>(&self) -> Lists<'a> {
+        let lists = self.shared.lock().lists();
+        lists.emptied()
+    }
+
+    /// What a batch goes by from now on. Has no staging yet.
+    pub(crate) fn lease(self, plan: Plan, owned: Vec<Arc<dyn HostMemory>>) -> Lease<B> {
+        let lists = Lists { plan, owned, sources: Vec::new(), targets: Vec::new() };
+        Lease { staging: self, region: None, lists, batch: 0, use_: Use::Done }
     }
 }
 
@@ -88,57 +74,33 @@ impl<B: Backend> Shared<B> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, bytes: usize, is_capturing: bool) -> Result<Region<B>, Error> {
-        let (mut guard, stream) = (self.lock(), &self.stream);
-        let pool = &mut *guard;
-        let is_ready = |idle: &Idle<B>| idle.region.bytes >= bytes && pool.timeline.is_known_done(idle.batch);
-        if let Some(ready) = pool.idle.iter().rposition(is_ready) {
-            return Ok(pool.idle.remove(ready).region);
+    /// Drops what batches owned, not under the lock: what a user's value does then is open.
+    fn drop_run(&self, run: Option<Vec<Arc<dyn HostMemory>>>) {
+        if let Some(mut run) = run {
+            run.clear();
+            self.lock().parked.keep_run(run);
         }
-        if is_capturing {
-            return Err(Error::new(ErrorKind::Capturing { needed: bytes as u64 }));
-        }
-        let oldest = pool.idle.iter().position(|idle| idle.region.bytes >= bytes);
-        let too_large = || Error::new(ErrorKind::TooLarge { needed: bytes as u64, available: usize::MAX as u64 });
-        let size = bytes.checked_next_multiple_of(REGION_BYTES).ok_or_else(too_large)?;
-        let has_room = pool.bytes.saturating_add(size) <= MOST_BYTES;
-        if let Some(oldest) = oldest {
-            let batch = pool.idle[oldest].batch;
-            if !has_room {
-                pool.timeline.wait(stream, batch)?;
-            }
-            if pool.timeline.has_run(stream, batch)? {
-                return Ok(pool.idle.remove(oldest).region);
-            }
-        } else if !has_room {
-            // All too small.
-            pool.retire_all(stream);
-        }
-        let memory = B::allocate_staging(stream, size, 1)?.pop().ok_or_else(too_large)?;
-        pool.bytes += size;
-        Ok(Region { memory, bytes: size })
-    }
-}
-
-impl<B: Backend> Pool<B> {
-    fn retire_all(&mut self, stream: &B::Stream) {
-        self.bytes -= self.idle.iter().map(|idle| idle.region.bytes).sum::<usize>();
-        B::retire(stream, self.idle.drain(..).map(|idle| idle.region.memory).collect());
     }
 }
 
 impl<B: Backend> Drop for Shared<B> {
     fn drop(&mut self) {
         let stream = self.stream.clone();
-        self.pool.get_mut().unwrap_or_else(PoisonError::into_inner).retire_all(&stream);
+        let pool = self.pool.get_mut().unwrap_or_else(PoisonError::into_inner);
+        pool.retire_all(&stream);
+        let waiting = pool.parked.take_waiting();
+        if !waiting.is_empty() {
+            B::keep(&stream, Box::new(waiting));
+        }
     }
 }
 
-/// The host memory of one batch. Dropped, what pending copies use goes when they have run; forgotten, never.
+/// The host memory and the lists of one batch. Dropped, what pending copies use goes when they have run; forgotten, never.
 pub(crate) struct Lease<B: Backend> {
     staging: CopyStaging<B>,
     region: Option<Region<B>>,
-    pub(crate) owned: Vec<Arc<dyn HostMemory>>,
+    /// Its copies, and what it owns.
+    pub(crate) lists: Lists<'static>,
     // 0 before it is submitted.
     batch: u64,
     use_: Use,
@@ -164,12 +126,23 @@ impl<B: Backend> Lease<B> {
         self.use_ == Use::Captured
     }
 
-    /// Lends the staging, to be written, before anything is submitted.
-    pub(crate) fn write(&mut self, write: impl FnOnce(&mut [u8])) {
+    /// Takes the staging that the plan asks for: none that a copy uses. On a stream that is being captured the driver is not asked for
+    /// anything.
+    pub(crate) fn take_region(&mut self, is_capturing: bool) -> Result<(), Error> {
+        let (shared, bytes) = (&self.staging.shared, self.lists.plan.staging_bytes);
+        if bytes != 0 {
+            self.region = Some(shared.lock().take(&shared.stream, bytes, is_capturing)?);
+        }
+        Ok(())
+    }
+
+    /// Lends the staging, to be written, and the lists, before anything is submitted.
+    pub(crate) fn write(&mut self, write: impl FnOnce(&Lists<'_>, &mut [u8])) {
+        let lists = &self.lists;
         if let Some(region) = self.region.as_mut().filter(|_| self.use_ == Use::Done) {
             // SAFETY: the stream is one of the region's device. No copy uses the region: it was leased when its last batch had
             // run, and this one has not been submitted.
-            unsafe { B::write_region(&mut region.memory, write) }
+            unsafe { B::write_region(&mut region.memory, |staging| write(lists, staging)) }
         }
     }
 
@@ -182,17 +155,18 @@ impl<B: Backend> Lease<B> {
         }
     }
 
-    /// Submits `copies` between this memory and the device.
+    /// Submits the plan's copies between this memory and the device.
     ///
     /// The device ranges were checked: they do not overlap, and whoever made them vouches for them.
-    pub(crate) fn submit(&mut self, copies: &[BatchCopy], is_capturing: bool) -> Result<(), BatchFailure> {
+    pub(crate) fn submit(&mut self, is_capturing: bool) -> Result<(), BatchFailure> {
+        let Lists { plan: Plan { copies, .. }, owned, .. } = &self.lists;
         if copies.is_empty() {
             return Ok(());
         }
         let before = |error| BatchFailure { error, failed: None, submitted: 0 };
         // Before there is anything to keep: that can fail.
         let keeper = if is_capturing { Some(B::keeper(self.stream()).map_err(before)?) } else { None };
-        let memory = BatchMemory { region: self.region.as_ref().map(|region| &region.memory), owned: &self.owned };
+        let memory = BatchMemory { region: self.region.as_ref().map(|region| &region.memory), owned };
         // SAFETY: a device range is made by an owner who orders its use, or by an unsafe call that promises it. `memory` belongs to
         // this lease, which is marked as used right below: it then gives the region back under the number of this batch, to be
         // taken again only when a fence behind it has passed, and lets the owned memory go behind the stream's work; or, captured,
@@ -208,12 +182,10 @@ impl<B: Backend> Lease<B> {
             if is_captured {
                 self.leave_to_graph(keeper);
             } else {
-                let mut pool = self.staging.shared.lock();
-                self.batch = pool.timeline.submitted();
-                if self.region.is_some() {
-                    // A fence that is not recorded now is recorded when it is needed.
-                    let _ = pool.timeline.mark(&self.staging.shared.stream, MARK_DISTANCE);
-                }
+                let shared = &self.staging.shared;
+                let is_on_device = self.region.is_none() && owned.is_empty();
+                let host_bytes = if is_on_device { 0 } else { copies.iter().map(|copy| copy.len).sum() };
+                self.batch = shared.lock().submitted(&shared.stream, host_bytes);
             }
         }
         submitted.map(drop)
@@ -221,10 +193,10 @@ impl<B: Backend> Lease<B> {
 
     /// Gives the memory to the graph that the copies were captured into.
     fn leave_to_graph(&mut self, keeper: Option<Keeper>) {
-        let (region, owned) = (self.region.take(), core::mem::take(&mut self.owned));
+        let (region, owned) = (self.region.take(), core::mem::take(&mut self.lists.owned));
         let shared = &self.staging.shared;
-        shared.lock().bytes -= region.as_ref().map_or(0, |region| region.bytes);
-        let kept = Kept::<B> { region: region.map(|region| region.memory), owned, stream: shared.stream.clone() };
+        let region = region.map(|region| shared.lock().forget(region));
+        let kept = Kept::<B> { region, owned, stream: shared.stream.clone() };
         match keeper.map_or_else(|| B::keeper(&shared.stream), Ok) {
             Ok(keeper) => keeper.keep(Box::new(kept)),
             // Another thread has begun the capture meanwhile, and its graph reads what it cannot keep.
@@ -247,8 +219,12 @@ impl<B: Backend> Lease<B> {
             None => B::record(&shared.stream)?,
         };
         B::wait_on_host(&fence)?;
-        shared.lock().timeline.passed(self.batch, fence);
+        let mut pool = shared.lock();
+        pool.timeline.passed(self.batch, fence);
         self.use_ = Use::Done;
+        let run = pool.take_run(&shared.stream);
+        drop(pool);
+        shared.drop_run(run);
         Ok(())
     }
 }
@@ -274,20 +250,21 @@ impl<B: Backend> Drop for Kept<B> {
 
 impl<B: Backend> Drop for Lease<B> {
     fn drop(&mut self) {
-        let (region, owned) = (self.region.take(), core::mem::take(&mut self.owned));
-        if self.use_ == Use::Pending && !owned.is_empty() {
-            B::keep(self.stream(), Box::new(owned));
-        }
-        let Some(region) = region else { return };
-        let shared = &self.staging.shared;
+        let (shared, mut lists) = (&self.staging.shared, core::mem::take(&mut self.lists));
+        let is_pending = self.use_ == Use::Pending;
         let mut pool = shared.lock();
-        let batch = if self.use_ == Use::Pending { self.batch } else { 0 };
-        if region.bytes > MOST_BYTES {
-            pool.bytes -= region.bytes;
-            B::retire(&shared.stream, vec![region.memory]);
-        } else {
-            pool.idle.push(Idle { region, batch });
+        if let Some(region) = self.region.take() {
+            pool.give_back(&shared.stream, region, if is_pending { self.batch } else { 0 });
         }
+        if !is_pending {
+            pool.parked.add_run(&mut lists.owned);
+        }
+        let run = pool.take_run(&shared.stream);
+        // Behind the question, which it would be in vain for.
+        pool.parked.park(self.batch, &mut lists.owned);
+        pool.keep_lists(lists);
+        drop(pool);
+        shared.drop_run(run);
     }
 }
 

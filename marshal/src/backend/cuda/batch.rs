@@ -17,6 +17,7 @@
 //! - Host addresses have to be addresses of the device too: not so under WSL 2, and the device says it.
 //! - Calls of 50,000 copies have crashed drivers of CUDA 13.0 (vllm-project/vllm#49276); none of ours has more than [`MOST_COPIES`].
 
+use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -163,59 +164,84 @@ pub(super) unsafe fn submit(
         has_call: call.is_some(),
         is_legacy,
         is_capturing,
-        is_addressable: copies.iter().all(|copy| is_device(copy.source) && is_device(copy.destination))
-            || host_is_addressable(stream.context()),
+        is_addressable: memory.region.is_none() && memory.owned.is_empty() || host_is_addressable(stream.context()),
     };
-    let ends = resolve(memory, copies)?;
-    // Copies from pageable memory, which an owner may have given, could be synchronous, which CUDA may hold against a capture of
-    // some other stream.
-    let _relaxed = (!memory.owned.is_empty()).then(driver::Relaxed::enter);
-    if let Some(call) = call.filter(|_| facts.allow_batch()) {
-        // SAFETY: the caller promises that the ranges are good until the stream has passed the copies.
-        unsafe { by_batch(call, handle, copies, ends) }?;
-        // In a capture that another thread has begun since, the call is refused.
-        return Ok(false);
-    }
-    // SAFETY: as above.
-    unsafe { one_by_one(handle, copies, &ends) }?;
-    // The legacy default stream is never captured; where another stream is, the driver says of it what sounds like that.
-    let is_captured = || driver::insist(|| stream::is_capturing(handle)).unwrap_or(true);
-    Ok(!is_legacy && (is_capturing || is_captured()))
+    let mut ends = KEPT.try_with(Cell::take).unwrap_or_default();
+    let submitted = ends.resolve(memory, copies).and_then(|()| {
+        // Copies from pageable memory, which an owner may have given, could be synchronous, which CUDA may hold against a capture of
+        // some other stream.
+        let _relaxed = (!memory.owned.is_empty()).then(driver::Relaxed::enter);
+        if let Some(call) = call.filter(|_| facts.allow_batch()) {
+            // SAFETY: the caller promises that the ranges are good until the stream has passed the copies.
+            unsafe { by_batch(call, handle, copies, &mut ends) }?;
+            // In a capture that another thread has begun since, the call is refused.
+            return Ok(false);
+        }
+        // SAFETY: as above.
+        unsafe { one_by_one(handle, copies, &ends) }?;
+        // The legacy default stream is never captured; where another stream is, the driver says of it what sounds like that.
+        let is_captured = || driver::insist(|| stream::is_capturing(handle)).unwrap_or(true);
+        Ok(!is_legacy && (is_capturing || is_captured()))
+    });
+    ends.keep();
+    submitted
 }
 
 /// The addresses of both ends of each copy, and its bytes: as the driver takes them.
+#[derive(Default)]
 struct Ends {
     sources: Vec<u64>,
     destinations: Vec<u64>,
     sizes: Vec<usize>,
+    /// Zeros.
+    indices: Vec<usize>,
 }
 
-fn resolve(memory: &BatchMemory<'_, Cuda>, copies: &[BatchCopy]) -> Result<Ends, BatchFailure> {
-    let address = |place, len| match place {
-        Place::Device(address) => Some(address),
-        Place::Staging(offset) => memory.region?.address_of(offset, len).map(|first| first.expose_provenance() as u64),
-        Place::Owned(owner) => {
-            let bytes = memory.owned.get(owner)?.bytes().get(..len)?;
-            Some(bytes.as_ptr().expose_provenance() as u64)
-        }
-    };
-    let room = copies.len();
-    let mut ends = Ends {
-        sources: Vec::with_capacity(room),
-        destinations: Vec::with_capacity(room),
-        sizes: Vec::with_capacity(room),
-    };
-    for (index, copy) in copies.iter().enumerate() {
-        let both = address(copy.source, copy.len).zip(address(copy.destination, copy.len));
-        let Some((source, destination)) = both else {
-            let error = Error::new(ErrorKind::TooLarge { needed: copy.len as u64, available: 0 });
-            return Err(BatchFailure { error, failed: Some(index), submitted: 0 });
+thread_local! {
+    /// For the thread's next batch, so that it allocates nothing. None in a thread that is ending, or while an owner that is asked for
+    /// its bytes submits a batch itself.
+    static KEPT: Cell<Ends> = Cell::default();
+}
+
+/// Lists of more copies than this are not kept.
+const MOST_KEPT: usize = 16 << 10;
+
+impl Ends {
+    /// All of them before the first copy is submitted: an owner that is asked for its bytes may panic.
+    fn resolve(&mut self, memory: &BatchMemory<'_, Cuda>, copies: &[BatchCopy]) -> Result<(), BatchFailure> {
+        let address = |place, len| match place {
+            Place::Device(address) => Some(address),
+            Place::Staging(offset) => {
+                memory.region?.address_of(offset, len).map(|first| first.expose_provenance() as u64)
+            }
+            Place::Owned(owner) => {
+                let bytes = memory.owned.get(owner)?.bytes().get(..len)?;
+                Some(bytes.as_ptr().expose_provenance() as u64)
+            }
         };
-        ends.sources.push(source);
-        ends.destinations.push(destination);
-        ends.sizes.push(copy.len);
+        for list in [&mut self.sources, &mut self.destinations] {
+            list.clear();
+            list.reserve(copies.len());
+        }
+        self.sizes.clear();
+        self.sizes.extend(copies.iter().map(|copy| copy.len));
+        for (index, copy) in copies.iter().enumerate() {
+            let both = address(copy.source, copy.len).zip(address(copy.destination, copy.len));
+            let Some((source, destination)) = both else {
+                let error = Error::new(ErrorKind::TooLarge { needed: copy.len as u64, available: 0 });
+                return Err(BatchFailure { error, failed: Some(index), submitted: 0 });
+            };
+            self.sources.push(source);
+            self.destinations.push(destination);
+        }
+        Ok(())
     }
-    Ok(ends)
+
+    fn keep(self) {
+        if self.sizes.capacity() <= MOST_KEPT {
+            let _ = KEPT.try_with(|kept| kept.set(self));
+        }
+    }
 }
 
 /// # Safety
@@ -224,9 +250,10 @@ unsafe fn by_batch(
     call: Call,
     handle: sys::CUstream,
     copies: &[BatchCopy],
-    mut ends: Ends,
+    ends: &mut Ends,
 ) -> Result<(), BatchFailure> {
-    let mut indices = vec![0; copies.len().min(MOST_COPIES)];
+    let most = copies.len().min(MOST_COPIES);
+    ends.indices.resize(most.max(ends.indices.len()), 0);
     for Range { start, end } in calls(copies) {
         let (destinations, sources) = (&mut ends.destinations[start..end], &mut ends.sources[start..end]);
         let (sizes, count, mut failed) = (&mut ends.sizes[start..end], end - start, usize::MAX);
@@ -237,7 +264,7 @@ unsafe fn by_batch(
             flags: 0,
         };
         let (destinations, sources, sizes) = (destinations.as_mut_ptr(), sources.as_mut_ptr(), sizes.as_mut_ptr());
-        let (attributes, indices) = (&raw mut attributes, indices.as_mut_ptr());
+        let (attributes, indices) = (&raw mut attributes, ends.indices.as_mut_ptr());
         let submitted = match call {
             // SAFETY: the three lists are `count` long, and so is `indices` at least, of which `attributes` asks one; the driver
             // reads all of them before it returns. The ranges are good, as the caller promises.
@@ -305,10 +332,6 @@ fn calls(copies: &[BatchCopy]) -> impl Iterator<Item = Range<usize>> {
 
 fn order(copy: &BatchCopy) -> Order {
     if matches!(copy.source, Place::Staging(_)) { Order::Any } else { Order::Stream }
-}
-
-fn is_device(place: Place) -> bool {
-    matches!(place, Place::Device(_))
 }
 
 /// Whether host memory has one address for the host and the device. Each device is asked until it has answered.
