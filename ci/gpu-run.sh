@@ -8,7 +8,7 @@
 #   BUNDLE    the folder that was built   [the script's own folder if it is a bundle, else gpu-bundle of the repository]
 #   CUDA_HOME a CUDA toolkit to prefer over those found
 #   PEERS     more options of the comparison, such as --quick
-#   STEPS     which of them: tests, failures, examples, benches, sanitizers   [all]
+#   STEPS     which of them: tests, failures, examples, peers, copies, sanitizers   [all]
 #   SOAK      how many seconds everything runs at once, for a run that shows that nothing is left behind: 300  [4, among the tests]
 # Ends with one summary; exits non-zero when a step failed, or when there is no GPU. A step that could not run (no
 # compute-sanitizer, say) is reported as not run.
@@ -110,7 +110,7 @@ step() {
 }
 
 # Whether the steps of that kind are asked for.
-wants() { [[ " ${STEPS:-tests failures examples benches sanitizers} " == *" $1 "* ]]; }
+wants() { [[ " ${STEPS:-tests failures examples peers copies sanitizers} " == *" $1 "* ]]; }
 
 not_run() {
     printf '\n== %s: not run, %s\n' "$1" "$2"
@@ -173,15 +173,15 @@ if wants examples; then
     step two-devices 30 ./two_devices
 fi
 
-if wants benches; then
+if wants peers; then
     # Its tables, data and plots are results too: peers.md, peers.json, *.svg. PyTorch and CuPy find their own libraries.
     printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec python3 "$@"\n' "$own_library_path" >"$python"
     chmod +x "$python"
     read -ra peers_options <<<"${PEERS:-}"
     step peers 240 ./peers --out "$results" --python "$python" --commit "$(sed -n 's/^commit: //p' manifest.txt)" \
         "${peers_options[@]}"
-    step bench-copies 90 ./bench-copies
 fi
+if wants copies; then step bench-copies 90 ./bench-copies; fi
 
 # All tests but those of failures, and the example, under each tool; the tools beside each other. Errors that the driver returns are what
 # some tests are about: the tools report what kernels and copies do.

@@ -26,6 +26,6 @@ if [ -z "${ALL:-}" ]; then
     skipped=(every_call_may_fail everything_at_once ten_thousand a_base_that_is_little a_thousand_refreshes copies:: backend:: random
         exhausted_staging_waits a_thousand_sets)
 fi
-cargo mutants --package marshal --no-default-features --features derive --timeout 120 --output "$out" "${files[@]}" "$@" \
+cargo mutants --package marshal --no-default-features --features derive --timeout 60 --output "$out" "${files[@]}" "$@" \
     --cargo-arg=--lib --cargo-arg=--test=host --cargo-arg=--test=layout --cargo-arg=--test=messages \
     -- -- "${skipped[@]/#/--skip=}"

@@ -36,6 +36,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("staging_of_which_a_graph_has_a_part_stays", staging_of_which_a_graph_has_a_part_stays),
     ("a_block_without_an_image_takes_the_region_of_another", a_block_without_an_image_takes_the_region_of_another),
     ("shapes_of_one_size_are_reserved_staging_together", shapes_of_one_size_are_reserved_staging_together),
+    ("staging_that_no_block_needs_makes_room", staging_that_no_block_needs_makes_room),
     ("a_block_that_goes_leaves_its_region_to_the_next", a_block_that_goes_leaves_its_region_to_the_next),
 ];
 
@@ -53,6 +54,29 @@ fn with_regions(stream: &HostStream, regions: u64) -> ArgCache<marshal::host::Ho
     let options =
         CacheOptions { staging_bytes: 512 * regions, when_exhausted: WhenExhausted::Error, ..CacheOptions::default() };
     ArgCache::with_options(stream, options).unwrap()
+}
+
+#[derive(DeviceArgs)]
+struct Two {
+    first: Vec<u8>,
+    second: Vec<u8>,
+}
+
+fn staging_that_no_block_needs_makes_room() {
+    let stream = HostDevice::new().stream();
+    // 64 regions of 512 bytes and two of 2048; blocks of 512 and 2048 bytes, then two of 512 and one of 1024.
+    let options =
+        CacheOptions { device_bytes: 2560, staging_bytes: 64 * 512 + 2 * 2048, when_exhausted: WhenExhausted::Error };
+    let cache = ArgCache::with_options(&stream, options).unwrap();
+    let of = |len| Bytes { bytes: vec![1; len] };
+    let held = of(512).upload(&cache).unwrap();
+    drop(of(2048).upload(&cache).unwrap());
+    let other = Two { first: vec![1; 256], second: vec![2; 256] }.upload(&cache).unwrap();
+    assert_eq!((cache.stats().evictions, cache.stats().staging_bytes), (1, options.staging_bytes));
+    // No block is left of 2048 bytes: their staging goes, though blocks of other sizes are held.
+    assert_eq!(of(1024).upload(&cache).unwrap().read_back().unwrap(), [1; 1024]);
+    assert!(cache.stats().staging_bytes <= options.staging_bytes);
+    drop((held, other));
 }
 
 /// Keeps the stream busy until the returned value is dropped.
