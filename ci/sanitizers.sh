@@ -2,7 +2,7 @@
 # Runs the host's tests under a sanitizer of the compiler's. The runtimes come with the stable toolchain, the flag does not: it is
 # allowed for these builds alone, which have a folder of their own.
 #   address   memory that is used after its end or past it, and leaks: part of .ci/run
-#   thread    data races. Not part of .ci/run: it reports what is none, see below
+#   thread    data races
 # usage: ci/sanitizers.sh [address|thread] [TEST ARGUMENTS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,10 +54,76 @@ address)
     done
     ;;
 thread)
-    # What is linked of the standard library was not built for it: a fence there, which the count of an `Arc` relies on, and the waits
-    # of its locks go unseen, and what they order is reported as a race. A report is a reason to look, none is no proof.
-    export RUSTFLAGS='-Z sanitizer=thread -C unsafe-allow-abi-mismatch=sanitizer'
-    tests "${all[@]}" -- "$@"
+    # What is linked of the standard library was not built for it, so the waits of its locks would go unseen, and what they order be
+    # reported as a race: ci/thread-sanitizer.c tells of them. The linker has it called in their place, by the names that they have in
+    # this toolchain.
+    work=$CARGO_TARGET_DIR/waits
+    mkdir -p "$work"
+    cat >"$work/probe.rs" <<'PROBE'
+use std::sync::{Condvar, Mutex};
+struct Shared(std::cell::UnsafeCell<u64>);
+unsafe impl Sync for Shared {}
+fn main() {
+    let is_locked = std::env::args().len() == 1;
+    let (lock, changed, shared) = (Mutex::new(0), Condvar::new(), Shared(0.into()));
+    let (shared, add) = (&shared, |shared: &Shared| unsafe { *shared.0.get() += 1 });
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    let count = is_locked.then(|| lock.lock().unwrap());
+                    add(shared);
+                    drop(count);
+                }
+                *lock.lock().unwrap() += 1;
+                changed.notify_all();
+            });
+        }
+        let (guard, _) = changed.wait_timeout(lock.lock().unwrap(), std::time::Duration::from_millis(1)).unwrap();
+        drop(changed.wait_while(guard, |ended| *ended != 4));
+        add(shared);
+    });
+    add(shared);
+}
+PROBE
+    rustc -O --edition 2024 "$work/probe.rs" -o "$work/probe"
+    define=(-DREAL='"__real_"' -DWRAP='"__wrap_"')
+    export RUSTFLAGS="-Z sanitizer=thread -C unsafe-allow-abi-mismatch=sanitizer -C link-arg=$work/thread-sanitizer.o"
+    while read -r macro function; do
+        name=$(nm "$work/probe" | awk -v end="$function\$" '$3 ~ end { print $3 }')
+        if [ "$(wc -w <<<"$name")" -ne 1 ]; then
+            echo "not one $function in the standard library, but: $name" >&2
+            exit 1
+        fi
+        define+=("-D$macro=\"$name\"")
+        RUSTFLAGS+=" -C link-arg=-Wl,--wrap=$name"
+    done <<'NAMES'
+LOCK 5mutex5futexNtB2_5Mutex14lock_contended
+WAIT 7condvar5futexNtB2_7Condvar4wait
+WAIT_TIMEOUT 7condvar5futexNtB2_7Condvar12wait_timeout
+END_SCOPED 9ScopeData29decrement_num_running_threads
+NAMES
+    "${CC:-cc}" -O1 -fPIC -Wall -Werror -c ci/thread-sanitizer.c "${define[@]}" -o "$work/thread-sanitizer.o"
+    # The last handle of an `Arc` sees what the others did by a fence, which the tool does not know. The library's own output and test
+    # runner were not built for it either.
+    cat >"$work/suppressions" <<'SUPPRESSIONS'
+race:alloc::sync::Arc*::drop_slow
+race:<alloc::sync::Arc<*> as core::ops::drop::Drop>::drop
+race:test::event::CompletedTest
+race:std::io::stdio::StdoutRaw
+SUPPRESSIONS
+    export TSAN_OPTIONS="suppressions=$work/suppressions ${TSAN_OPTIONS:-}"
+    # Locks and conditions order what they should, and what they do not is found.
+    read -ra flags <<<"$RUSTFLAGS"
+    rustc --edition 2024 "${flags[@]}" "$work/probe.rs" -o "$work/probe"
+    "$work/probe"
+    if "$work/probe" without-the-lock 2>"$work/report"; then
+        echo 'a race was not found' >&2
+        exit 1
+    fi
+    grep -q 'ThreadSanitizer: data race' "$work/report"
+    # A panic's backtrace is the library's. And one test reads what a program prints, to which the tool's symbolizer may add.
+    RUST_BACKTRACE=0 tests "${all[@]}" -- --skip an_error_that_nobody_waited_for_is_printed "$@"
     ;;
 *)
     echo "no such sanitizer: $kind" >&2

@@ -23,6 +23,7 @@ const FLOORS: [&[&str]; 5] = [
         "ragged",
         "scratch",
         "backend/batch",
+        "backend/keeper",
         "backend",
     ],
     &[

@@ -39,6 +39,18 @@ fn every_order_of_mixed_fields_is_aligned() {
 }
 
 #[test]
+fn a_name_at_another_address_is_the_same_name() {
+    let plan = |name: &'static str| {
+        let mut plan = Layout::builder();
+        plan.column::<u32>(name, 3).unwrap();
+        plan.finish().unwrap()
+    };
+    let leaked = |name: &str| -> &'static str { Box::leak(name.to_owned().into_boxed_str()) };
+    assert_eq!(plan(leaked("m")), plan(leaked("m")));
+    assert_ne!(plan(leaked("m")), plan(leaked("n")));
+}
+
+#[test]
 fn the_size_of_an_element_is_not_its_alignment() {
     // Like a complex number: 16 bytes, aligned to 8.
     let mut plan = Layout::builder();

@@ -113,8 +113,7 @@ impl Gpu {
         // SAFETY: written above, and never freed: the kernel may read it for as long as it likes.
         let flag: &'static AtomicU32 = unsafe { &*flag };
         let address = u64::try_from(flag.as_ptr().addr()).unwrap();
-        let limit = if is_watched() { 20 * GATE_LIMIT } else { GATE_LIMIT };
-        let limit_ns = u64::try_from(limit.as_nanos()).unwrap();
+        let limit_ns = u64::try_from(GATE_LIMIT.as_nanos()).unwrap();
         let function = self.function("gate");
         let mut launch = stream.launch_builder(&function);
         launch.arg(&address).arg(&limit_ns);

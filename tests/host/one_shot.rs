@@ -204,6 +204,8 @@ fn an_image_of_ones_own_is_refused_where_it_does_not_fit() {
     let error = args.pack_into(base, &mut image).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::TooShort { column: "second", needed: 32, available: 20 });
     assert_eq!(image, [0xee; 20], "nothing was written");
+    let error = args.pack_into(base, &mut image[..16]).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::TooShort { column: "second", needed: 32, available: 16 });
 
     let error = args.pack_into(DevicePointer::from_raw(0x1008).unwrap(), &mut [0; 32]).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misaligned { needed: 16, found: 8 });

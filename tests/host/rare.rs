@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use marshal::host::{HostDevice, HostOptions, HostStream};
+use marshal::host::{Call, HostDevice, HostOptions, HostStream};
 use marshal::{
-    ArgCache, CacheOptions, CopyBatch, CopyStaging, DeviceArgs, DeviceRange, Error, ErrorKind, Scratch, Visitor,
-    WhenExhausted,
+    ArgCache, CacheOptions, ColumnSpec, Content, CopyBatch, CopyStaging, DeviceArgs, DeviceRange, DeviceRangeMut,
+    Error, ErrorKind, Scratch, Visitor, WhenExhausted,
 };
 
 pub(crate) const ALL: &[(&str, fn())] = &[
@@ -36,6 +36,9 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("staging_of_which_a_graph_has_a_part_stays", staging_of_which_a_graph_has_a_part_stays),
     ("a_block_without_an_image_takes_the_region_of_another", a_block_without_an_image_takes_the_region_of_another),
     ("shapes_of_one_size_are_reserved_staging_together", shapes_of_one_size_are_reserved_staging_together),
+    ("what_a_graph_refuses_to_keep_is_not_captured", what_a_graph_refuses_to_keep_is_not_captured),
+    ("a_launch_counts_the_copies_of_its_graph_alone", a_launch_counts_the_copies_of_its_graph_alone),
+    ("scratch_alone_that_changes_under_the_upload_is_refused", scratch_alone_that_changes_under_the_upload_is_refused),
     ("staging_that_no_block_needs_makes_room", staging_that_no_block_needs_makes_room),
     ("a_block_that_goes_leaves_its_region_to_the_next", a_block_that_goes_leaves_its_region_to_the_next),
 ];
@@ -54,6 +57,103 @@ fn with_regions(stream: &HostStream, regions: u64) -> ArgCache<marshal::host::Ho
     let options =
         CacheOptions { staging_bytes: 512 * regions, when_exhausted: WhenExhausted::Error, ..CacheOptions::default() };
     ArgCache::with_options(stream, options).unwrap()
+}
+
+#[derive(DeviceArgs)]
+struct Empty {
+    bytes: Scratch<u8>,
+}
+
+/// As `bytes(7)`, but longer in the walk that packs.
+struct Lengthened(Cell<usize>);
+
+impl DeviceArgs for Lengthened {
+    type Pointers = BytesPointers;
+
+    fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<BytesPointers, Error> {
+        self.0.set(self.0.get() + 1);
+        Bytes { bytes: vec![7; if self.0.get() == 3 { 257 } else { 256 }] }.walk(visitor)
+    }
+}
+
+fn what_a_graph_refuses_to_keep_is_not_captured() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    cache.reserve(&bytes(0).layout().unwrap()).unwrap();
+    let staging = CopyStaging::new(&stream);
+    staging.reserve(256).unwrap();
+    let target = bytes(0).upload(&stream).unwrap();
+    let batch = |source: &'static [u8]| {
+        let mut batch = CopyBatch::new(&staging);
+        // SAFETY: the range lies in the set, which outlives the graph.
+        batch.htod(source, unsafe { DeviceRangeMut::from_raw(target.base(), 256) }).unwrap();
+        batch.submit()
+    };
+
+    stream.begin_capture().unwrap();
+    device.fail(Call::GraphKeep, 1);
+    let error = bytes(1).upload(&cache).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Driver { call: "cuGraphRetainUserObject", .. }), "{error}");
+    let error = Lengthened(Cell::new(0)).upload(&cache).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Changed { .. }), "{error}");
+    device.fail(Call::GraphKeep, 1);
+    let error = batch(&[1; 256]).unwrap_err();
+    assert_eq!((error.submitted(), error.failed()), (&[][..], &[][..]));
+    drop(error);
+    // The one block and the one region of each are there still.
+    let set = bytes(3).upload(&cache).unwrap();
+    drop(batch(&[4; 256]).unwrap());
+    let graph = stream.end_capture().unwrap();
+    assert_eq!(graph.nodes().len(), 2);
+    graph.launch(&stream).unwrap();
+    assert_eq!((set.read_back().unwrap(), target.read_back().unwrap()), (vec![3; 256], vec![4; 256]));
+}
+
+fn a_launch_counts_the_copies_of_its_graph_alone() {
+    let device = HostDevice::new();
+    let stream = device.stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    let scratch = Empty { bytes: Scratch::uninit(64) };
+    cache.reserve(&bytes(0).layout().unwrap()).unwrap();
+    cache.reserve(&scratch.layout().unwrap()).unwrap();
+    device.fail(Call::Copy, 1);
+    // A copy that has failed, and a set without one.
+    let graph = cache.capture(|_| {
+        assert!(bytes(1).upload(&cache).is_err());
+        scratch.upload(&cache)
+    });
+    let graph = graph.unwrap();
+    graph.launch().unwrap();
+    assert_eq!((cache.stats().copies, cache.stats().copied_bytes), (0, 0));
+    stream.synchronize().unwrap();
+    drop(graph);
+    // Both blocks are there again.
+    drop(bytes(2).upload(&cache).unwrap());
+    assert_eq!((cache.stats().copies, cache.stats().allocations), (1, 2));
+}
+
+/// Its scratch is longer in the walk that packs than in those before.
+struct Longer(Cell<usize>);
+
+impl DeviceArgs for Longer {
+    type Pointers = ();
+
+    fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<(), Error> {
+        let walk = self.0.get() + 1;
+        self.0.set(walk);
+        visitor.scratch::<u8>(ColumnSpec::new("growing"), Content::Uninit, if walk == 3 { 32 } else { 16 })?;
+        Ok(())
+    }
+}
+
+fn scratch_alone_that_changes_under_the_upload_is_refused() {
+    let stream = HostDevice::new().stream();
+    let cache = ArgCache::new(&stream).unwrap();
+    // It is walked over for its shape, for its layout, and to be packed.
+    let error = Longer(Cell::new(0)).upload(&cache).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Changed { found: 32, .. }), "{error}");
+    Longer(Cell::new(3)).upload(&cache).unwrap();
 }
 
 #[derive(DeviceArgs)]
