@@ -153,7 +153,7 @@ fn scratch_alone_that_changes_under_the_upload_is_refused() {
     // It is walked over for its shape, for its layout, and to be packed.
     let error = Longer(Cell::new(0)).upload(&cache).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Changed { found: 32, .. }), "{error}");
-    Longer(Cell::new(3)).upload(&cache).unwrap();
+    drop(Longer(Cell::new(3)).upload(&cache).unwrap());
 }
 
 #[derive(DeviceArgs)]
